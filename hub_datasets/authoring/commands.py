@@ -84,14 +84,14 @@ def audit(
 
     Scorers are two formatting rules; probes of formatting, words, characters, parts of speech and rarity, trained on
     the captions of other images; and blind models, by their predictions. Degenerate pairs are counted, too. Writes
-    audit.json, audit.md and audit.html.
+    audit.json and audit.md.
 
     `--max-blind-accuracy` applies to the accuracy over all pairs and, in each category, to the lower end of its
     interval, since a small category may exceed the limit by chance. Probes are trained on all categories together; to
     train them on one category, name it, as in sugarcrepe/swap_obj.
 
     `--all` audits the tasks of all benchmarks that are scored by default, each in a folder of `--out`, and writes
-    audits.json, audits.md and audits.html with one line for each; its sources are in the folder of its name in
+    audits.json and audits.md with one line for each; its sources are in the folder of its name in
     `--data-dir`, or else in `--data-dir` itself, and nothing is downloaded. What cannot be audited is listed with the
     reason: missing sources leave the exit code at 0, anything else makes it 1.
 
@@ -165,12 +165,12 @@ def _audit_all(out: Path, data_dir: Path | None, max_blind_accuracy: float | Non
             status.update(f"audit: {outcome.part} done")
     print_tables(summary_parts(outcomes))
     _say_written(out, write_summary(outcomes, out, max_blind_accuracy), ", and a folder for each benchmark")
-    problems = []
-    if max_blind_accuracy is not None:
-        audited = [(outcome.part, outcome.record) for outcome in outcomes if outcome.record is not None]
-        problems = [
-            f"{reference}: {text}" for reference, record in audited for text in failures(record, max_blind_accuracy)
-        ]
+    problems = [
+        f"{outcome.part}: {text}"
+        for outcome in outcomes
+        if outcome.record is not None and max_blind_accuracy is not None
+        for text in failures(outcome.record, max_blind_accuracy)
+    ]
     if _say_failures(problems) or any(outcome.is_damaged for outcome in outcomes):
         raise typer.Exit(1)
 
@@ -192,24 +192,7 @@ def refine(
     ] = None,
     predictions: Predictions = None,
     learned: Annotated[int, typer.Option(help="Rounds with probes that are trained on the pairs; 0 for none.")] = 0,
-    probe: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A probe that --learned refines on: formatting, words, characters, parts_of_speech, rarity or all; "
-            "repeatable. By default formatting and words."
-        ),
-    ] = None,
     grid: Annotated[int, typer.Option(help="Cells for each scorer over [-1, 1]; 2 balances only signs.")] = 100,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            help="Scaling of gaps into [-1, 1]: none, largest (divide by the largest), rank. By default none for "
-            "predictions, largest for --scorer."
-        ),
-    ] = None,
-    together: Annotated[
-        bool, typer.Option("--together", help="Balance all categories together, not each alone.")
-    ] = False,
     column: PairColumns = None,
     data_dir: DataDir = None,
     option: Options = None,
@@ -222,11 +205,10 @@ def refine(
     each cell keeps as many pairs as its mirror image. Each scorer then reaches 50 % in each category. More scorers and
     a finer grid keep fewer pairs.
 
-    `--learned 3` then trains probes of formatting and of words (or those of `--probe`) on the kept pairs, filters by
-    the best one, and repeats this at most three times; probes of characters, parts of speech and rarity show what
-    remains.
+    `--learned 3` then trains probes of formatting and of words on the kept pairs, filters by the best one, and repeats
+    this at most three times; probes of characters, parts of speech and rarity show what remains.
 
-    Writes pairs.jsonl (which any command reads as a dataset), report.json, report.md and report.html.
+    Writes pairs.jsonl (which any command reads as a dataset), report.json and report.md.
 
     Examples: `vl-assay refine unrefined --out refined` · `vl-assay refine mine.jsonl --predictions vera.parquet
     --predictions grammar.parquet --out refined` · `vl-assay refine mine.csv --column positive=true
@@ -234,28 +216,20 @@ def refine(
     """
     from rich.console import Console
 
-    from .refine.refine import REFINING, blind_scorers
+    from .audit.audit import blind_predictions
+    from .refine.ngrams import blind_scores
     from .refine.refine import refine as refine_pairs
     from .refine.report import print_refinement, write_refinement
 
-    if probe and not learned:
-        raise VLAssayError("--probe says what the rounds of --learned refine on; give --learned, such as --learned 10")
     check_writable(out)
     pairs = _read_dataset(dataset, out, column, data_dir, option)
     names = scorer or ([] if predictions or learned else ["words", "characters"])
     with Console(stderr=True).status("refine"):
-        result = refine_pairs(
-            pairs,
-            blind_scorers(pairs, names, predictions or [], scale),
-            learned=learned,
-            refining=tuple(dict.fromkeys(probe or REFINING)),
-            grid=grid,
-            by_category=not together,
-            seed=seed,
-            confidence=confidence,
-        )
-    print_refinement(result.record)
-    _say_written(out, write_refinement(result, out, dataset))
+        scorers = {name: blind_scores(pairs, name) for name in names} | blind_predictions(predictions or [], pairs)
+        options = {"learned": learned, "grid": grid, "seed": seed, "confidence": confidence}
+        kept, record = refine_pairs(pairs, scorers, **options)
+    print_refinement(record)
+    _say_written(out, write_refinement(kept, record, out, dataset))
 
 
 def _read_dataset(
@@ -285,54 +259,43 @@ def review(
         str, typer.Option(help="candidates; or, of a detection benchmark, pairs (of images) or boxes.")
     ] = "candidates",
     out: Annotated[Path | None, typer.Option(help="Folder of the journal; by default that of the items.")] = None,
-    annotators: Annotated[str, typer.Option(metavar="A,B,…", help="Who may take part; by default anybody.")] = "",
-    per_item: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="How many annotators decide on an item, 0 for everybody; by default 3 for boxes, 1 for pairs, else "
-            "everybody.",
-        ),
-    ] = None,
+    annotators: Annotated[
+        str, typer.Option(metavar="A,B,…", help="Who decides, each on every item; by default anybody.")
+    ] = "",
     images: Annotated[
         Path | None,
         typer.Option(help="Folder of the images, by default that of the items; none outside it is shown."),
     ] = None,
-    no_images: Annotated[
-        bool, typer.Option("--no-images", help="Judge captions alone, although they have no image that can be shown.")
+    summary: Annotated[
+        bool, typer.Option("--summary", help="Print the agreement of annotators, write the results, and stop.")
     ] = False,
-    summary: Annotated[bool, typer.Option("--summary", help="Print the agreement of annotators, and stop.")] = False,
-    export: Annotated[Path | None, typer.Option(help="Write the results to this .jsonl file, and stop.")] = None,
     host: Annotated[str, typer.Option(help="Address to serve at; 0.0.0.0 makes it public.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to serve at.")] = 7861,
 ) -> None:
     """Judge candidates, check pairs of images, or draw boxes, in the browser.
 
     Each decision is written to PAGE.decisions.jsonl in `--out` before the next item is shown: after a kill the same
-    command continues where everybody was. `--export` writes all candidates with their decisions. Those that more than
-    half of their annotators keep or fix are read by audit, refine and new-benchmark; in the folder of the candidates
-    name the file reviewed.jsonl.
+    command continues where everybody was. `--summary` writes all candidates with their decisions to reviewed.jsonl in
+    the same folder. Those that more than half of their annotators keep or fix are read by audit, refine and
+    new-benchmark.
 
     Items for boxes are JSON lines: `{"id": "1", "image": "1.jpg", "caption": "a cat on a mat", "phrases": [{"text":
     "a cat", "start": 0, "end": 5}]}`. Items for pairs are the table of `vl-assay new-benchmark --detection`, which
     prints the commands of both pages.
 
     Examples: `vl-assay review candidates` · `vl-assay review candidates --annotators ana,ben --port 8000` ·
-    `vl-assay review candidates --summary` · `vl-assay review candidates --export candidates/reviewed.jsonl` ·
-    `vl-assay review items.jsonl --page boxes`
+    `vl-assay review candidates --summary` · `vl-assay review items.jsonl --page boxes`
     """
     from ...metrics.common.documents import print_tables
-    from .review.review import check_images, open_review, serve
+    from .review.review import check_images, open_review, serve, write_results
 
-    options = {"annotators": _names(annotators), "per_item": per_item}
-    desk = open_review(items, page=page, out=out, images=images, **options)
+    desk = open_review(items, page=page, out=out, images=images, annotators=_names(annotators))
     if summary:
         print_tables(desk.report())
-    if export is not None:
-        typer.echo(desk.export(export))
-    if summary or export is not None:
+        if desk.standing():
+            typer.echo(f"written to {write_results(desk, page)}")
         return
-    if not no_images and (note := check_images(desk)):
+    if note := check_images(desk):
         typer.echo(note)
     serve(desk, host, port)
 
@@ -389,29 +352,22 @@ def generate(
     check_known("kind of candidates", kinds, RULE_KINDS if rules else making.KINDS)
     check_writable(out)
     # First, so that a wrong address is reported before anything is read.
-    endpoint = {"key_variable": settings.key_variable, "timeout": settings.timeout}
-    opened = None if model is None or plan else open_model(model, base_url, **endpoint)
+    opened = None if model is None or plan else open_model(model, base_url, key_variable=settings.key_variable)
     images = out / "images" if settings.images and not plan else None
     reading = {"columns": parse_columns(column), "split": settings.split, "limit": limit, "data_dir": data_dir}
     captions = read_captions(source, **reading, images=images)
     if plan:
-        estimate = making.plan(captions, kinds, each=each, tries=settings.tries)
-        making.print_plan(estimate, len(captions), out)
+        making.print_plan(making.plan(captions, kinds, each=each), len(captions), out)
         return
     if opened is None:
         report = making.generate_by_rule(captions, out, kinds, each=each, seed=seed)
     else:
-        sampling = {"each": each, "tries": settings.tries, "seed": seed}
         asking = {"concurrency": settings.concurrency, "per_minute": settings.requests_per_minute}
-        report = making.generate(captions, opened, out, kinds, **sampling, **asking)
+        report = making.generate(captions, opened, out, kinds, each=each, seed=seed, **asking)
     making.print_report(report)
-    made, has_images = report.made.total(), any(item.image for item in captions)
-    option = "" if has_images and settings.images else " --no-images"
-    advice = f"; review them with `vl-assay review {shlex.quote(str(out))}{option}`" if made else ""
+    made = report.made.total()
+    advice = f"; review them with `vl-assay review {shlex.quote(str(out))}`" if made else ""
     typer.echo(f"written to {out}: {CANDIDATES_FILE}, {making.REPORT_FILE}{advice}")
-    if made and option:
-        why = "the images were left out" if has_images else f"{source} names no images"
-        typer.echo(f"{why}, so the review shows captions alone")
     if unanswered := sum(reasons["no answer"] for reasons in report.rejected.values()):
         errors = f"see the errors in {out / making.JOURNAL_FILE}"
         message = f"{unanswered:,} without an answer, {errors}; the same command asks again"

@@ -22,8 +22,6 @@ class GenerationConfig:
 class GenerateConfig(GenerationConfig):
     """The settings of ``generate --config``."""
 
-    tries: Annotated[int, "attempts at a new concept until it can be used", 1] = 3
-    timeout: Annotated[float, "seconds to wait for an answer", 0.1] = 120.0
     images: Annotated[bool, "copy the images to OUT/images for `vl-assay review`"] = True
 
 
@@ -39,4 +37,3 @@ class BenchmarkConfig(GenerationConfig):
     grid: Annotated[int, "cells for each scorer over [-1, 1]", 1] = 100
     max_blind_accuracy: Annotated[float, "if the final audit finds more, nothing is built"] = 0.55
     copy_images: Annotated[bool, "include the images in the result"] = False
-    raters: Annotated[int, "with --detection, people who draw the boxes of each phrase", 1] = 3

@@ -1,6 +1,6 @@
-"""Shared by the figures of reports: colours, files from matplotlib, and bars and histograms for HTML pages.
+"""Shared by the figures of reports: colours, files from matplotlib, and bars for HTML pages.
 
-Figures of pages are HTML and SVG without scripts, styled by ``figures.css`` for light and dark pages.
+Figures of pages are HTML without scripts, styled by ``figures.css`` for light and dark pages.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,49 +109,3 @@ def legend_html(colour: Mapping[str, str], levels: Iterable[str] = ()) -> str:
     ]
     entries += [f'<span><i class="level {escape(name)}"></i>{escape(name)}</span>' for name in levels]
     return f'<p class="legend">{"".join(entries)}</p>'
-
-
-class HistogramSample(NamedTuple):
-    """Values of a histogram, of shape (n,), and the colours of the bins on the left and on the right of 0."""
-
-    values: NDArray[np.float64]
-    left: str
-    right: str
-
-
-def histogram_html(
-    title: str, samples: Sequence[HistogramSample], edges: NDArray[np.float64], *, mirrored: bool = False
-) -> str:
-    """Return a histogram as SVG; values are counted here, so that the page does not contain every value.
-
-    Args:
-        title: what it shows.
-        samples: drawn over each other; values beyond the edges count in the outermost bins.
-        edges: equidistant, ascending, of shape (bins + 1,).
-        mirrored: whether a line shows the mirror image of the first sample.
-    """
-    counts = [np.histogram(np.clip(sample.values, edges[0], edges[-1]), edges)[0] for sample in samples]
-    top = max(int(count.max()) for count in counts) or 1
-    bins = len(edges) - 1
-    shapes = []
-    for sample, heights in zip(samples, counts, strict=True):
-        whole = heights.sum()
-        for number, count in enumerate(heights.tolist()):
-            if count:
-                fill = sample.left if edges[number] + edges[number + 1] < 0 else sample.right
-                shapes.append(
-                    f'<rect x="{number}" y="{100 - 100 * count / top:.1f}" width="1" height="{100 * count / top:.1f}" '
-                    f'fill="{fill}"><title>{edges[number]:.3g} to {edges[number + 1]:.3g}: '
-                    f"{count:,} ({count / whole:.1%})</title></rect>"
-                )
-    if mirrored:
-        path = " ".join(f"V{100 - 100 * count / top:.1f} h1" for count in counts[0][::-1].tolist())
-        shapes.append(f'<path d="M0 100 {path}"/>')
-    zero = -edges[0] / (edges[-1] - edges[0]) * bins
-    if 0 < zero < bins:
-        shapes.append(f'<line x1="{zero:.2f}" x2="{zero:.2f}" y1="0" y2="100"/>')
-    return (
-        f'<figure class="histogram"><figcaption>{escape(title)}</figcaption>'
-        f'<svg viewBox="0 0 {bins} 100" preserveAspectRatio="none" role="img" aria-label="{escape(title)}">'
-        f"{''.join(shapes)}</svg><div><span>{edges[0]:.3g}</span><span>{edges[-1]:.3g}</span></div></figure>"
-    )

@@ -57,7 +57,7 @@ def blind_levels(data: TaskData) -> dict[str, dict[str, Any]]:
     with suppress(OSError, ValueError):
         return json.loads(read_sealed(path))
     levels = measure_levels(data, probes=False)
-    keep_levels(data, levels)
+    _keep(data, levels)
     return levels
 
 
@@ -71,14 +71,10 @@ def _known(data: TaskData) -> dict[str, Any] | None:
     categories = {example.category for example in data.examples}
     if len(categories) == 1 and data.configs != data.task.configs:
         [category] = categories
-        cells = {
-            metric: (levels["kind"], levels["per_category"].get(category))
-            for metric, levels in shipped["metrics"].items()
-        }
         return {
-            name: {"kind": kind, **cell, "per_category": {category: cell}}
-            for name, (kind, cell) in cells.items()
-            if cell
+            metric: {"kind": levels["kind"], **cell, "per_category": {category: cell}}
+            for metric, levels in shipped["metrics"].items()
+            if (cell := levels["per_category"].get(category))
         }
     return shipped["metrics"] if data.is_partial and data.configs == data.task.configs else None
 
@@ -118,21 +114,17 @@ def keep_benchmark(reference: str, card: Path | None = None, *, seed: int = 0, *
     """
     for data in load_examples(reference, needs_images=False, **options):
         levels = measure_levels(data, seed=seed)
-        keep_levels(data, levels)
+        _keep(data, levels)
         if card is not None and any(level["kind"] == PROBE for level in levels.values()):
-            write_levels(card.with_name(BLIND_FILE), data, levels)
+            path = card.with_name(BLIND_FILE)
+            task = {"key": _key(data), "options": data.options, "metrics": levels}
+            tasks = dict(sorted({**_read(path), data.task.name: task}.items()))
+            content = {"schema": SCHEMA, "version": VERSION, "tasks": tasks}
+            write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+            _read.cache_clear()
 
 
-def write_levels(path: Path, data: TaskData, levels: Mapping[str, Any]) -> None:
-    """Write the levels of a task to a file, keeping the levels of other tasks in it."""
-    task = {"key": _key(data), "options": data.options, "metrics": levels}
-    tasks = dict(sorted({**_read(path), data.task.name: task}.items()))
-    content = {"schema": SCHEMA, "version": VERSION, "tasks": tasks}
-    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    _read.cache_clear()
-
-
-def keep_levels(data: TaskData, levels: Mapping[str, Any]) -> None:
+def _keep(data: TaskData, levels: Mapping[str, Any]) -> None:
     """Keep the levels of a task in the cache, where `blind_levels` finds them."""
     with suppress(StorageError):  # a cache only
         write_sealed(cache_folder() / "blind" / f"{_key(data)}.json", json.dumps(levels).encode())

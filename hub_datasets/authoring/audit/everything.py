@@ -16,7 +16,7 @@ from ...core.repository import newest_build
 from ...sources.network import without_network
 from ..data.pairs import Pair, has_pairs, task_pairs
 from .audit import audit, failures
-from .report import accuracy, as_json, write_audit, write_forms
+from .report import accuracy, write_audit, write_report
 from .summaries import verdict
 
 SCHEMA = "vl-assay/audits"
@@ -90,30 +90,22 @@ def read_here(name: str, task: Task, data_dir: Path | None) -> list[Pair]:
     return [pair for data in tasks if data.task.name == task.name for pair in task_pairs(data)]
 
 
-def write_summary(
-    outcomes: Sequence[AuditOutcome], out: str | Path, max_blind_accuracy: float | None = None
-) -> list[Path]:
-    """Write ``audits.json``, ``audits.md`` and ``audits.html`` into a folder.
-
-    Raises:
-        StorageError: one of them could not be written.
-    """
+def write_summary(outcomes: Sequence[AuditOutcome], out: Path, max_blind_accuracy: float | None = None) -> list[Path]:
+    """Write ``audits.json`` and ``audits.md`` into a folder; raises `StorageError`."""
     audits = []
     for reference, record, problem, _ in outcomes:
+        entry: dict[str, Any] = {"part": reference}
         if record is None:
-            audits.append({"part": reference, "problem": problem})
+            audits.append(entry | {"problem": problem})
             continue
-        text, is_warning = verdict(record)
-        entry: dict[str, Any] = {"part": reference, "verdict": text, "is_warning": is_warning}
+        entry["verdict"], entry["is_warning"] = verdict(record)
         if max_blind_accuracy is not None:
             entry["failures"] = failures(record, max_blind_accuracy)
         shown = ("kind", "accuracy", "accuracy_interval")
         scorers = {name: {key: scorer[key] for key in shown} for name, scorer in record["scorers"].items()}
         audits.append(entry | {"pairs": record["pairs"], "scorers": scorers})
-    parts, title = summary_parts(outcomes), "Audits of the benchmarks"
-    json = as_json({"schema": SCHEMA, "version": VERSION, "audits": audits})
-    pages = {"md": documents.to_markdown(parts, title), "html": documents.to_page(title, parts)}
-    return write_forms(Path(out) / SUMMARY_FILE, json=json, **pages)
+    markdown = documents.to_markdown(summary_parts(outcomes), "Audits of the benchmarks")
+    return write_report(out / SUMMARY_FILE, {"schema": SCHEMA, "version": VERSION, "audits": audits}, markdown)
 
 
 def summary_parts(outcomes: Sequence[AuditOutcome]) -> list[documents.Part]:

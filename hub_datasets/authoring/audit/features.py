@@ -28,18 +28,19 @@ class Features(NamedTuple):
     Attributes:
         names: of the m features.
         values: sparse matrix of shape (captions, m).
-        scaled: whether each is to be divided by its spread before training: true of measures, false of counts.
+        scaled: bool array of shape (m,): whether each is to be divided by its spread before training: true of measures,
+            false of counts.
     """
 
     names: list[str]
     values: Matrix
-    scaled: bool
+    scaled: NDArray[np.bool_]
 
 
 def formatting(captions: Sequence[str]) -> Features:
     """Return features of a caption's typing and length."""
     rows = [[float(measure(caption)) for measure in _FORMATS.values()] for caption in captions]
-    return Features(list(_FORMATS), sparse.csr_matrix(rows), scaled=True)
+    return Features(list(_FORMATS), sparse.csr_matrix(rows), np.full(len(_FORMATS), True))
 
 
 def word_counts(captions: Sequence[str]) -> Features:
@@ -91,7 +92,7 @@ class Rarity:
                 [counted_fold for counted_fold in range(self._number) if counted_fold not in excluded]
             ].sum(axis=0)
             values[rows] = _rarity(self._counts[rows], counted)
-        return Features(list(self.names), sparse.csr_matrix(values), scaled=True)
+        return Features(list(self.names), sparse.csr_matrix(values), np.full(len(self.names), True))
 
 
 def _rarity(counts: Matrix, counted: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -112,7 +113,7 @@ def _counted(captions: Iterable[Counter[str]]) -> Features:
 
     vectorizer = DictVectorizer(sort=False)
     matrix = vectorizer.fit_transform(list(captions))
-    return Features(list(vectorizer.feature_names_), matrix, scaled=False)
+    return Features(list(vectorizer.feature_names_), matrix, np.full(matrix.shape[1], False))
 
 
 def _named_grams(tokens: list[str]) -> Counter[str]:

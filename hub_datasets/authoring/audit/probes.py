@@ -122,68 +122,50 @@ def run_probes(
     """
     folds = assign_folds(groups.codes, seed)
     # Features of a caption are computed once, but for rarity, which depends on its fold.
-    captions = list(dict.fromkeys(caption for pair in pairs for caption in (pair.positive, pair.negative)))
-    row_of = {caption: number for number, caption in enumerate(captions)}
-    rows = np.array([[row_of[pair.positive], row_of[pair.negative]] for pair in pairs])
-    counted: dict[str, _Sides] = {}
     texts = [pair.positive for pair in pairs] + [pair.negative for pair in pairs]
+    captions = list(dict.fromkeys(chain.from_iterable((pair.positive, pair.negative) for pair in pairs)))
+    row_of = {caption: number for number, caption in enumerate(captions)}
+    rows = np.array([row_of[text] for text in texts])
+    counted: dict[str, Features] = {}
     rarity = Rarity(texts, np.concatenate([folds, folds])) if {"rarity", "all"} & set(only) else None
     for name in only:
         parts = [kind for kind in _COUNTED if name in (kind, "all")]
-        counted |= {kind: _sides(_COUNTED[kind](captions), rows) for kind in parts if kind not in counted}
+        counted |= {kind: _differing(_COUNTED[kind](captions), rows) for kind in parts if kind not in counted}
         features = [counted[kind] for kind in parts]
         yield name, *_hold_out(pairs, features, rarity if name in ("rarity", "all") else None, folds, seed)
 
 
-class _Sides(NamedTuple):
-    """Features of the positive captions and of the negatives, pair by pair."""
+def _differing(features: Features, rows: NDArray[np.intp]) -> Features:
+    """Return the features that differ within at least two pairs, since others cannot generalise.
 
-    names: list[str]
-    positive: Matrix
-    negative: Matrix
-    scaled: NDArray[np.bool_]
-
-
-def _sides(features: Features, rows: NDArray[np.intp]) -> _Sides:
-    """Return the features that differ within at least two pairs; the other features cannot generalise."""
-    positive, negative = features.values[rows[:, 0]], features.values[rows[:, 1]]
-    differing = (positive - negative).tocsc()
+    Their rows are those of the positive captions, and then of the negatives.
+    """
+    values = features.values[rows]
+    differing = (values[: len(rows) // 2] - values[len(rows) // 2 :]).tocsc()
     differing.eliminate_zeros()
     columns = np.flatnonzero(np.diff(differing.indptr) > 1)
-    names = [features.names[column] for column in columns]
-    return _Sides(names, positive[:, columns], negative[:, columns], np.full(len(columns), features.scaled))
+    return Features([features.names[column] for column in columns], values[:, columns], features.scaled[columns])
 
 
 def _hold_out(
-    pairs: Sequence[Pair], counted: Sequence[_Sides], rarity: Rarity | None, folds: NDArray[np.intp], seed: int
+    pairs: Sequence[Pair], counted: Sequence[Features], rarity: Rarity | None, folds: NDArray[np.intp], seed: int
 ) -> tuple[NDArray[np.float64], list[dict[str, Any]]]:
     n = len(pairs)
     scores = np.zeros((n, 2))
     weights, contributions, names = [], [], []
     for fold in range(FOLDS):
-        sides = _with_rarity(counted, rarity, fold, n)
-        names, differences, held = sides.names, sides.positive - sides.negative, folds == fold
-        weight, scaled_weight = _fit(differences[~held], sides.scaled, seed)
-        scores[held, 0] = sides.positive[held] @ weight
-        scores[held, 1] = sides.negative[held] @ weight
+        parts = [*counted, *([] if rarity is None else [rarity.held_out(fold)])]
+        names, scaled = [*chain.from_iterable(part.names for part in parts)], np.concatenate([p.scaled for p in parts])
+        values: Matrix = parts[0].values if len(parts) == 1 else sparse.hstack([p.values for p in parts], format="csr")
+        differences, held = values[:n] - values[n:], folds == fold
+        weight, scaled_weight = _fit(differences[~held], scaled, seed)
+        scores[held, 0] = values[:n][held] @ weight
+        scores[held, 1] = values[n:][held] @ weight
         weights.append(scaled_weight)
         contributions.append((differences[held] @ sparse.diags(weight)).tocsr())
     order = np.concatenate([np.flatnonzero(folds == fold) for fold in range(FOLDS)])
     table: Matrix = sparse.vstack(contributions, format="csc")
     return scores, _most_telling(pairs, names, np.mean(weights, axis=0), table, order)
-
-
-def _with_rarity(counted: Sequence[_Sides], rarity: Rarity | None, fold: int, n: int) -> _Sides:
-    """Return the features with which a fold is held out, next to one another."""
-    parts = list(counted)
-    if rarity is not None:
-        rare = rarity.held_out(fold)
-        parts.append(_Sides(rare.names, rare.values[:n], rare.values[n:], np.full(len(rare.names), True)))
-    if len(parts) == 1:
-        return parts[0]
-    names, positive, negative, scaled = zip(*parts, strict=True)
-    first, second = (sparse.hstack(matrices, format="csr") for matrices in (positive, negative))
-    return _Sides([*chain.from_iterable(names)], first, second, np.concatenate(scaled))
 
 
 def _fit(differences: Matrix, scaled: NDArray[np.bool_], seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,4 +1,4 @@
-"""Reports of an audit: Markdown, the terminal, an HTML page, and the section of a dataset's card with its JSON file."""
+"""Reports of an audit: JSON, Markdown, the terminal, and the section of a dataset's card with its JSON file."""
 
 from __future__ import annotations
 
@@ -21,27 +21,19 @@ _MAX_CATEGORY_COLUMNS = 8
 _SHOWN = 3
 _MAX_CHARACTERS = 500
 _HEADING = "## Audit"
-_WITHOUT_IMAGE = (
-    "How often a scorer that sees only the captions prefers the positive caption of {pairs:,} pairs, in percent; "
-    "chance is 50, a tie counts half."
-)
 
 
-def write_audit(record: Record, folder: str | Path) -> list[Path]:
-    """Write ``audit.json``, ``audit.md`` and ``audit.html`` (one file with all it needs) into a folder.
-
-    Raises:
-        StorageError: one of them could not be written.
-    """
-    return write_forms(Path(folder) / "audit", json=as_json(record), md=to_markdown(record), html=to_html(record))
+def write_audit(record: Record, folder: Path) -> list[Path]:
+    """Write ``audit.json`` and ``audit.md`` into a folder; raises `StorageError`."""
+    return write_report(folder / "audit", record, to_markdown(record))
 
 
-def write_forms(path: Path, **texts: str) -> list[Path]:
-    """Write the texts of a report to files of one name, each with its keyword as suffix, and return these."""
-    files = {path.with_suffix(f".{suffix}"): text for suffix, text in texts.items()}
-    for file, text in files.items():
+def write_report(path: Path, record: Record, markdown: str) -> list[Path]:
+    """Write a record and its Markdown to files of this name with the suffixes ``.json`` and ``.md``; return these."""
+    texts = {path.with_suffix(".json"): as_json(record), path.with_suffix(".md"): markdown}
+    for file, text in texts.items():
         write_text(file, text)
-    return [*files]
+    return [*texts]
 
 
 def as_json(record: Record) -> str:
@@ -53,36 +45,22 @@ def to_markdown(record: Record) -> str:
     """Return the audit as Markdown: each scorer's accuracy, features that give captions away, degenerate pairs."""
     level = f"{100 * record['settings']['confidence']:g}"
     by = {"image": "images", "image and captions": "images and captions"}[record["settings"]["held_out_by"]]
-    parts: list[documents.Part] = [
-        f"### {record['dataset']}, without the image",
-        _verdict(record),
-        f"{_WITHOUT_IMAGE.format(**record)} Rules learn nothing; probes are linear models that were trained on other "
-        f"{by} ({record['settings']['folds']} folds). Intervals ({level} %) are from resampling images.",
-        _accuracy_table(record),
-    ]
-    parts.append(
-        "The features that separate captions from negatives, the strongest first, with pairs of positive caption / "
-        "negative:"
+    return documents.to_markdown(
+        [
+            f"### {record['dataset']}, without the image",
+            documents.Verdict(*verdict(record)),
+            "How often a scorer that sees only the captions prefers the positive caption of "
+            f"{record['pairs']:,} pairs, in percent; chance is 50, a tie counts half. Rules learn nothing; probes are "
+            f"linear models that were trained on other {by} ({record['settings']['folds']} folds). Intervals ({level} "
+            "%) are from resampling images.",
+            _accuracy_table(record),
+            "The features that separate captions from negatives, the strongest first, with pairs of positive caption / "
+            "negative:",
+            *filter(None, ["\n".join(_feature_lines(record))]),
+            "Degenerate pairs, which do not measure composition:",
+            _degenerate_table(record),
+        ]
     )
-    parts += ["\n".join(_feature_lines(record))] if _feature_lines(record) else []
-    parts += ["Degenerate pairs, which do not measure composition:", _degenerate_table(record)]
-    return documents.to_markdown(parts)
-
-
-def to_html(record: Record) -> str:
-    """Return the audit as one HTML page that needs no other file: the verdict, then tables to unfold."""
-    folds = {
-        "Accuracy without the image": [_WITHOUT_IMAGE.format(**record), _accuracy_table(record)],
-        "What gives captions away": [line.removeprefix("- ").replace("**", "") for line in _feature_lines(record)],
-        "Degenerate pairs, which do not measure composition": [_degenerate_table(record)],
-    }
-    folded = [documents.Fold(title, tuple(parts)) for title, parts in folds.items() if parts]
-    return documents.to_page(f"Audit of {record['dataset']}", [_verdict(record), *folded])
-
-
-def _verdict(record: Record) -> documents.Verdict:
-    text, is_warning = verdict(record)
-    return documents.Verdict(text, is_warning)
 
 
 def print_audit(record: Record) -> None:
@@ -94,7 +72,7 @@ def print_audit(record: Record) -> None:
         for kind, degenerate in record["degenerate"].items()
         if degenerate["pairs"]
     ]
-    documents.print_tables([_verdict(record), table, *lines])
+    documents.print_tables([documents.Verdict(*verdict(record)), table, *lines])
 
 
 def to_summary(record: Record) -> dict[str, Any]:
@@ -168,9 +146,7 @@ def _accuracy_table(record: Record, title: str = "") -> documents.Table:
     names = [] if len(categories) == 1 else ["highest category"] if many else categories
     rows = []
     for name, scorer in record["scorers"].items():
-        of_category = {
-            category: category_result["accuracy"] for category, category_result in scorer["per_category"].items()
-        }
+        of_category = {category: figures["accuracy"] for category, figures in scorer["per_category"].items()}
         highest = max(of_category, key=of_category.__getitem__)
         cells = (
             [f"{highest} {percent(of_category[highest])}"] if many else [percent(of_category[name]) for name in names]

@@ -5,7 +5,7 @@ A folder has one or more of these tables, as JSON lines. The first one that it h
 | file | written by | columns |
 |---|---|---|
 | pairs.jsonl | refine, new-benchmark | id, image, positive, negative, category |
-| reviewed.jsonl | review --export | the columns of candidates.jsonl, and status, text, decisions |
+| reviewed.jsonl | review --summary | the columns of candidates.jsonl, and status, text, decisions |
 | candidates.jsonl | generate | id, image, caption, candidate, kind, is_positive, source, detail |
 
 - `positive` and `caption` are true of the image. `negative` is meant to be false. `candidate` is meant to be true if
@@ -37,13 +37,13 @@ def made_table(folder: Path) -> Path | None:
     """Return the table with the content of a folder, None if the folder is not in this format.
 
     Raises:
-        DataError: people have reviewed the candidates, but their decisions were not exported.
+        DataError: people have reviewed the candidates, but the results were not written.
     """
     table = next((folder / name for name in MADE_FILES if (folder / name).is_file()), None)
     if table and table.name == CANDIDATES_FILE and table.with_suffix(JOURNAL_SUFFIX).is_file():
         raise DataError(
-            f"the candidates in {folder} are under review; export the decisions first, with `vl-assay review {folder} "
-            f"--export {folder / REVIEWED_FILE}`"
+            f"the candidates in {folder} are under review; write the results first, with `vl-assay review {folder} "
+            "--summary`"
         )
     return table
 

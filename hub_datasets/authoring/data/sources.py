@@ -90,8 +90,8 @@ def _table_captions(table: SourceTable, keep: Path | None, *, in_folder: bool) -
                     content = Path(image).read_bytes()
                 except OSError as error:
                     raise DataError(
-                        f"the image {image} cannot be read: {error.strerror or error}; correct its row, or give "
-                        "--no-images to use captions alone"
+                        f"the image {image} cannot be read: {error.strerror or error}; correct its row, or use "
+                        "captions alone, with `images: false` in --config"
                     ) from error
                 image = keep_image(content, image, keep)
         for number, caption in enumerate(captions):
@@ -129,7 +129,7 @@ def _keep_picture(reference: str, key: str, picture: Mapping[str, Any], folder: 
         with fsspec.open(path, "rb") as file:
             content = file.read()  # pyright: ignore[reportAttributeAccessIssue]
     if content is None:
-        raise DataError(f"{reference}: row {key} has no image; give --no-images, or correct the dataset")
+        raise DataError(f"{reference}: row {key} has no image; correct the dataset, or set `images: false` in --config")
     return keep_image(content, path or f"row {key}", folder)
 
 

@@ -27,6 +27,7 @@ Truth (Kamath et al., ECCV 2024), section 3.4 and appendix C.1.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +51,7 @@ from ..data.sources import Captioned
 from ..data.tables import write_rows
 from ..text.perturb import caption_rng
 from ..text.words import split
-from .asking import JOURNAL_FILE, Asker, ModelRequest, parse_answer
+from .asking import JOURNAL_FILE, Asker, parse_answer
 from .checks import KINDS, POSITIVE_KINDS
 from .concepts import check_concept, locatable
 from .formatting import accept
@@ -59,17 +60,15 @@ from .rejected import REASONS, Rejected
 
 REPORT_FILE = "report.json"
 _SEEDS = 2**31
+# How often a random step is asked until its answer can be used.
+_TRIES = 3
 # For estimates: an English token has about four characters, and a message some tokens of overhead.
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_TURN = 4
 
 
-class CandidateJob(NamedTuple):
-    """A candidate to make: of a caption, of a kind, the `number`-th."""
-
-    item: Captioned
-    kind: str
-    number: int
+# A candidate to make: of a caption, of a kind, the `number`-th.
+_Job = tuple[Captioned, str, int]
 
 
 @dataclass
@@ -97,53 +96,43 @@ class RequestEstimate(NamedTuple):
     """An estimate of the requests of a run in which every step succeeds at the first try.
 
     Attributes:
-        calls: numbers of questions by kind. A question that two kinds share counts for the first.
-        prompt_tokens, completion_tokens: estimated numbers of tokens read and written, by kind.
+        by_kind: the numbers of questions and, estimated, of tokens read and written. A question that two kinds share
+            counts for the first.
         most_calls: the number of questions if each random step is asked as often as allowed.
     """
 
-    calls: dict[str, int]
-    prompt_tokens: dict[str, int]
-    completion_tokens: dict[str, int]
+    by_kind: dict[str, tuple[int, int, int]]
     most_calls: int
 
 
-def plan(
-    captions: Sequence[Captioned],
-    kinds: Sequence[str] = KINDS,
-    *,
-    each: int = 1,
-    tries: int = 3,
-) -> RequestEstimate:
+def plan(captions: Sequence[Captioned], kinds: Sequence[str] = KINDS, *, each: int = 1) -> RequestEstimate:
     """Estimate the questions and tokens of a run without sending a request.
 
     Takes arguments of `generate` and raises the same errors.
     """
-    _check_options(kinds, each=each, tries=tries)
-    calls, prompt_tokens, completion_tokens = Counter[str](), Counter[str](), Counter[str]()
+    _check_options(kinds, each=each)
+    by_kind = dict.fromkeys(kinds, (0, 0, 0))
     repeated = 0
-    # Tokens of the prompts without their captions.
-    sizes = {
-        step: sum(
-            len(message["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN
-            for message in write_prompt(step, "", old="", new="")
-        )
-        for kind in kinds
-        for step in STEPS[kind]
-    }
     asked: set[tuple[str, str]] = set()
     for item, kind, _ in _jobs(captions, kinds, each):
         length = len(item.caption) // _CHARACTERS_PER_TOKEN
         for number, step in enumerate(STEPS[kind]):
-            prompt = PROMPTS[step]
             if number == 0 and (step, item.caption) in asked:  # by then the journal has the answer
                 continue
             asked.add((step, item.caption))
-            repeated += (tries - 1) * (prompt.temperature > 0)
-            calls[kind] += 1
-            prompt_tokens[kind] += sizes[step] + length
-            completion_tokens[kind] += 8 * len(prompt.fields) + 4 + length * ("caption" in prompt.fields)
-    return RequestEstimate(dict(calls), dict(prompt_tokens), dict(completion_tokens), calls.total() + repeated)
+            repeated += (_TRIES - 1) * (PROMPTS[step].temperature > 0)
+            fields = PROMPTS[step].fields
+            calls, read, written = by_kind[kind]
+            written += 8 * len(fields) + 4 + length * ("caption" in fields)
+            by_kind[kind] = calls + 1, read + _prompt_tokens(step) + length, written
+    return RequestEstimate(by_kind, sum(calls for calls, _, _ in by_kind.values()) + repeated)
+
+
+@functools.cache
+def _prompt_tokens(step: str) -> int:
+    """Return the tokens of a prompt without its caption."""
+    messages = write_prompt(step, "", old="", new="")
+    return sum(len(message["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for message in messages)
 
 
 def generate(
@@ -153,7 +142,6 @@ def generate(
     kinds: Sequence[str] = KINDS,
     *,
     each: int = 1,
-    tries: int = 3,
     seed: int = 0,
     concurrency: int = 8,
     per_minute: float | None = None,
@@ -168,9 +156,8 @@ def generate(
         out: the folder of the run; its journal is continued.
         kinds: some of ``KINDS``.
         each: at most so many candidates of each kind for a caption, at least 1; kinds without a random step have one.
-        tries: how often a random step is asked until its answer can be used, at least 1.
-        seed: any integer. With the same answers of the model, candidates depend on it, on the captions, `kinds`, `each`
-            and `tries`, and not on `concurrency` or on interruptions.
+        seed: any integer. With the same answers of the model, candidates depend on it, on the captions, `kinds` and
+            `each`, and not on `concurrency` or on interruptions.
         concurrency: the number of questions under way at once, at least 1.
         per_minute: the largest number of questions per minute; None for no limit.
         first_wait: seconds before a question is retried for the first time, at most; None for the default.
@@ -186,20 +173,20 @@ def generate(
         ModelError: the model answers no question.
         StorageError: the folder cannot be written, or another run uses it.
     """
-    _check_options(kinds, each=each, tries=tries, concurrency=concurrency)
+    _check_options(kinds, each=each, concurrency=concurrency)
     out, jobs = Path(out), list(_jobs(captions, kinds, each))
     _refuse_old_results(out)
     console = Console(stderr=True, quiet=not progress)
     with alone_in(out):
         asker = Asker(model, out / JOURNAL_FILE, per_minute=per_minute, first_wait=first_wait)
 
-        def make(job: CandidateJob) -> Candidate | Rejected:
-            rng = caption_rng(seed, f"{job.kind}#{job.number}", job.item.id)
+        def make(job: _Job) -> Candidate | Rejected:
+            item, kind, number = job
             try:
-                text, detail = _make(job.kind, job.item.caption, asker, rng, tries)
+                made = _make(kind, item.caption, asker, caption_rng(seed, f"{kind}#{number}", item.id))
             except Rejected as error:
                 return error
-            return _candidate(job, model.name, text, detail)
+            return _candidate(job, model.name, *made)
 
         outcomes = []
         with (
@@ -238,11 +225,11 @@ def generate_by_rule(
     _refuse_old_results(out)
     texts = [item.caption for item in captions]
     by_kind = {kind: make_by_rule(kind, texts, seed, most=each) for kind in dict.fromkeys(kinds)}
-    outcomes: list[tuple[CandidateJob, Candidate | Rejected]] = []
+    outcomes: list[tuple[_Job, Candidate | Rejected]] = []
     for row, item in enumerate(captions):
         for kind, candidates in by_kind.items():
             for number, outcome in enumerate(candidates[row]):
-                job = CandidateJob(item, kind, number)
+                job = (item, kind, number)
                 outcomes.append((job, outcome if isinstance(outcome, Rejected) else _candidate(job, source, *outcome)))
     with alone_in(out):
         return _write_report(captions, outcomes, source, out)
@@ -258,13 +245,12 @@ def _refuse_old_results(out: Path) -> None:
             )
 
 
-def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator, tries: int) -> tuple[str, dict[str, Any]]:
+def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     """Return the text of a candidate, and what was changed in it; raise `Rejected`."""
 
     def ask(step: str, seed: int | None = None, attempt: int = 0, **texts: str) -> dict[str, Any]:
         prompt, messages = PROMPTS[step], write_prompt(step, caption, **texts)
-        question = ModelRequest(messages, prompt.temperature, prompt.max_tokens, seed, attempt)
-        return read_answer(step, asker.ask(question))
+        return read_answer(step, asker.ask(messages, prompt.temperature, prompt.max_tokens, seed, attempt))
 
     steps = STEPS[kind]
     if len(steps) == 1:
@@ -280,12 +266,12 @@ def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator, tries
             raise Rejected("not possible", "nothing to change was located")
         concept = concepts[int(rng.integers(len(concepts)))]
         new, seed = "", int(rng.integers(_SEEDS))
-        for attempt in range(tries):
+        for attempt in range(_TRIES):
             try:
                 new = check_concept(caption, concept, ask(think, seed + attempt, attempt, old=concept)["concept"])
                 break
             except Rejected as error:
-                if attempt == tries - 1 or error.reason in ("no answer", "refused"):
+                if attempt == _TRIES - 1 or error.reason in ("no answer", "refused"):
                     raise
         detail = {"old": concept, "new": new}
         answer = ask(compose, old=concept, new=new)
@@ -293,7 +279,7 @@ def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator, tries
     return accept(kind, caption, answer["caption"], old, detail.get("new", "")), detail
 
 
-def _candidate(job: CandidateJob, source: str, text: str, detail: dict[str, Any]) -> Candidate:
+def _candidate(job: _Job, source: str, text: str, detail: dict[str, Any]) -> Candidate:
     item, kind, number = job
     id = f"{item.id}/{kind}" + (f"#{number}" if number else "")
     return Candidate(id, item.image, item.caption, text, kind, kind in POSITIVE_KINDS, source, detail)
@@ -301,7 +287,7 @@ def _candidate(job: CandidateJob, source: str, text: str, detail: dict[str, Any]
 
 def _write_report(
     captions: Sequence[Captioned],
-    made: Sequence[tuple[CandidateJob, Candidate | Rejected]],
+    made: Sequence[tuple[_Job, Candidate | Rejected]],
     source: str,
     out: Path,
     usage: Usage | None = None,
@@ -310,16 +296,16 @@ def _write_report(
 
     Candidates of one image are deduplicated by their words, also against its captions.
     """
-    report = GenerationReport(source, list(dict.fromkeys(job.kind for job, _ in made)), len(captions), usage=usage)
+    report = GenerationReport(source, list(dict.fromkeys(kind for (_, kind, _), _ in made)), len(captions), usage=usage)
     taken = {_key(item, item.caption): "a true caption" for item in captions}
-    for job, outcome in made:
+    for (item, kind, _), outcome in made:
         if isinstance(outcome, Rejected):
-            report.rejected[job.kind][outcome.reason] += 1
-        elif reason := taken.get(key := _key(job.item, outcome.candidate)):
-            report.rejected[job.kind][reason] += 1
+            report.rejected[kind][outcome.reason] += 1
+        elif reason := taken.get(key := _key(item, outcome.candidate)):
+            report.rejected[kind][reason] += 1
         else:
             taken[key] = "duplicate"
-            report.made[job.kind] += 1
+            report.made[kind] += 1
             report.candidates.append(outcome)
     write_text(out / REPORT_FILE, json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
     moved = (candidate._replace(image=relative_image(candidate.image, out)) for candidate in report.candidates)
@@ -340,16 +326,14 @@ def _check_options(kinds: Sequence[str], **numbers: int) -> None:
             raise ScoresError(f"{name} is {value}; it must be at least 1")
 
 
-def _jobs(captions: Sequence[Captioned], kinds: Sequence[str], each: int) -> Iterator[CandidateJob]:
+def _jobs(captions: Sequence[Captioned], kinds: Sequence[str], each: int) -> Iterator[_Job]:
     for item in captions:
         for kind in dict.fromkeys(kinds):
-            yield from (CandidateJob(item, kind, number) for number in range(each if len(STEPS[kind]) > 1 else 1))
+            yield from ((item, kind, number) for number in range(each if len(STEPS[kind]) > 1 else 1))
 
 
 def print_plan(estimate: RequestEstimate, captions: int, out: Path) -> None:
     """Print a table of the calls and tokens of a run, and how many answers the journal in its folder has."""
-    columns = (estimate.calls, estimate.prompt_tokens, estimate.completion_tokens)
-    counts = {kind: [column[kind] for column in columns] for kind in estimate.calls}
     headings = ("kind", "calls", "tokens read", "tokens written")
     journal = out / JOURNAL_FILE
     answers = len(read_answers(journal, parse_answer)[1]) if journal.exists() else 0
@@ -358,7 +342,7 @@ def print_plan(estimate: RequestEstimate, captions: int, out: Path) -> None:
         "captions offer nothing to change. Tokens are estimated at four characters each. "
         f"The journal has {answers:,} answers, which are not asked for again. Nothing was asked."
     )
-    print_tables([_counts_table(f"Requests for {captions:,} captions", headings, counts), note])
+    print_tables([_counts_table(f"Requests for {captions:,} captions", headings, estimate.by_kind), note])
 
 
 def print_report(report: GenerationReport) -> None:

@@ -175,10 +175,11 @@ def _review(settings: Settings, folder: Path) -> Result:
         write_rows(candidates, folder / REVIEWED_FILE)
         return {"summary": "skipped", "candidates": len(candidates), "annotators": {}}
     desk = reviewed(settings, "candidates", candidates, folder / CANDIDATES_FILE)
-    desk.export(folder / REVIEWED_FILE)
-    statuses, standing = count_statuses(desk.results()), desk.standing()
+    desk.write(folder / REVIEWED_FILE)
+    statuses = count_statuses(row["status"] for row in desk.results())
     # The card shows this, so annotators stay anonymous.
-    annotators = {f"annotator {number}": len(decisions) for number, decisions in enumerate(standing.values(), 1)}
+    decided = enumerate(desk.standing().values(), 1)
+    annotators = {f"annotator {number}": len(decisions) for number, decisions in decided}
     people = "1 person" if len(annotators) == 1 else f"{len(annotators)} people"
     return {
         "summary": f"{statuses[KEPT]:,} of {len(candidates):,} candidates kept by {people}",
@@ -186,7 +187,7 @@ def _review(settings: Settings, folder: Path) -> Result:
         "pairs": statuses[KEPT],
         "annotators": annotators,
         "statuses": statuses,
-        "agreement": [agree_on(*of)._asdict() for of in votes(standing).items()] if len(annotators) > 1 else [],
+        "agreement": [agree_on(*of)._asdict() for of in votes(desk.judged()).items()] if len(annotators) > 1 else [],
     }
 
 
@@ -216,22 +217,23 @@ def _refine(settings: Settings, folder: Path) -> Result:
     """Filter adversarially, and leave out kinds with too few pairs."""
     from rich.console import Console
 
-    from ..refine.refine import blind_scorers, refine
+    from ..refine.ngrams import blind_scores
+    from ..refine.refine import refine
     from ..refine.report import print_refinement, write_refinement
 
     pairs = _read_kept(settings.work / "review" / REVIEWED_FILE)
     with Console(stderr=True).status("refine"):
-        scorers = blind_scorers(pairs, settings.scorer or ())
-        refined = refine(pairs, scorers, learned=settings.learned, grid=settings.grid, seed=settings.seed)
-    print_refinement(refined.record)
-    write_refinement(refined, folder, settings.name)
-    sizes = Counter(pair.category for pair in refined.kept)
+        scorers = {name: blind_scores(pairs, name) for name in settings.scorer or ()}
+        kept, record = refine(pairs, scorers, learned=settings.learned, grid=settings.grid, seed=settings.seed)
+    print_refinement(record)
+    write_refinement(kept, record, folder, settings.name)
+    sizes = Counter(pair.category for pair in kept)
     kinds = settings.kinds if not settings.given else dict.fromkeys(pair.category for pair in pairs)
     order = [kind for kind in kinds if sizes[kind] >= settings.fewest_pairs]
-    large_enough = [pair for kind in order for pair in refined.kept if pair.category == kind]
+    large_enough = [pair for kind in order for pair in kept if pair.category == kind]
     if not large_enough:
         raise DataError(
-            f"of {len(pairs):,} pairs the refinement keeps {len(refined.kept):,}, and of no kind "
+            f"of {len(pairs):,} pairs the refinement keeps {len(kept):,}, and of no kind "
             f"{settings.fewest_pairs} or more; give more captions, fewer learned rounds or a coarser grid"
         )
     write_pairs(large_enough, folder / PAIRS_FILE)

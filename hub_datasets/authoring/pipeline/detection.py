@@ -12,7 +12,7 @@ Source: TRICD (Kamath, Price et al., 2023), section 4.1.1, steps 3 to 5, Figures
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,11 +39,11 @@ def detection_stages(settings: Settings) -> list[Stage]:
     work = settings.work
     copied, pairs, boxes = (work / name / KEPT_FILE for name in STAGES[:-1])
     journals = {name: work / name / f"{name}{JOURNAL_SUFFIX}" for name in ("pairs", "boxes")}
-    raters = {"raters": settings.raters}
+    people = {"annotators": settings.annotators}
     return [
         Stage(work / "images", source_settings(settings), (), partial(_read, settings)),
-        Stage(work / "pairs", {}, (copied, journals["pairs"]), partial(_check, settings), keeps=True),
-        Stage(work / "boxes", raters, (pairs, journals["boxes"]), partial(_draw, settings), keeps=True),
+        Stage(work / "pairs", people, (copied, journals["pairs"]), partial(_check, settings), keeps=True),
+        Stage(work / "boxes", people, (pairs, journals["boxes"]), partial(_draw, settings), keeps=True),
         Stage(work / "export", {"name": settings.name}, (pairs, boxes), partial(_export, settings)),
     ]
 
@@ -64,24 +64,20 @@ def _read(settings: Settings, folder: Path) -> Result:
 
 def _check(settings: Settings, folder: Path) -> Result:
     """Write the pairs that people keep."""
-    pairs = _kept_pairs(settings, "images")
-    return _write_reviewed(settings, folder, pairs, len(pairs))
+    return _write_reviewed(settings, folder, _kept_pairs(settings, "images"))
 
 
 def _draw(settings: Settings, folder: Path) -> Result:
     """Write the phrases of the kept pairs with the boxes that people draw."""
-    captions = _phrases_to_draw(_kept_pairs(settings, "pairs"))
-    return _write_reviewed(settings, folder, captions, len(captions), settings.raters)
+    return _write_reviewed(settings, folder, _phrases_to_draw(_kept_pairs(settings, "pairs")))
 
 
-def _write_reviewed(
-    settings: Settings, folder: Path, items: Iterable[Any], count: int, per_item: int | None = None
-) -> Result:
-    rows = reviewed(settings, folder.name, items, folder / ITEMS_FILE, per_item).results()
+def _write_reviewed(settings: Settings, folder: Path, items: Sequence[Any]) -> Result:
+    rows = reviewed(settings, folder.name, items, folder / ITEMS_FILE).results()
     if not rows:
-        raise DataError(f"nothing is left of {count:,} items after {folder.name}; give more pairs, or decide again")
+        raise DataError(f"nothing is left of {len(items):,} items after {folder.name}; give more pairs or decide again")
     write_rows(rows, folder / KEPT_FILE)
-    return {"summary": f"{len(rows):,} of {count:,} kept"}
+    return {"summary": f"{len(rows):,} of {len(items):,} kept"}
 
 
 def _kept_pairs(settings: Settings, stage: str) -> list[ImagePair]:

@@ -124,7 +124,7 @@ def check_settings(settings: Settings, stages: Iterable[str]) -> None:
         raise VLAssayError("copy_images passes the images on: give their licence with --licence, such as cc0-1.0")
 
 
-def reviewed(settings: Settings, page: str, items: Iterable[Any], source: Path, per_item: int | None = None) -> Desk:
+def reviewed(settings: Settings, page: str, items: Iterable[Any], source: Path) -> Desk:
     """Write items for people and return their review once no decision is missing.
 
     Args:
@@ -132,19 +132,16 @@ def reviewed(settings: Settings, page: str, items: Iterable[Any], source: Path, 
         page: the name of the page.
         items: the items, named tuples or dictionaries.
         source: the file of the items, in the folder of the stage.
-        per_item: how many annotators decide on an item, see `open_review`.
 
     Raises:
         Waiting: decisions are missing; the message has the command that opens the page.
     """
     write_rows(items, source)
-    options = {"images": settings.images, "annotators": settings.annotators, "per_item": per_item}
-    desk = open_review(source, page=page, **options)
+    desk = open_review(source, page=page, images=settings.images, annotators=settings.annotators)
     missing = desk.missing()
     if not missing:
         return desk
     command = ["vl-assay", "review", str(source), "--page", page, "--images", str(settings.images)]
-    command += ["--per-item", str(per_item)] if per_item is not None else []
     command += ["--annotators", ",".join(settings.annotators)] if settings.annotators else []
     raise Waiting(
         f"{missing:,} decisions of people are missing, on {len(desk.items):,} items. Make them with\n\n"

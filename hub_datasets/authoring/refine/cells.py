@@ -8,11 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ....metrics.common.errors import ScoresError, check_known
+from ....metrics.common.errors import ScoresError
 from ....metrics.estimation.bootstrap import check_whole
 from ....metrics.estimation.checks import Labels, label_codes, name_rows
 
-SCALES = ("none", "largest", "rank")
 GRID = 100
 
 _FINEST_GRID = 1_000_000
@@ -110,46 +109,24 @@ def find_cells(gaps: ArrayLike, grid: int | Sequence[int] = GRID) -> NDArray[np.
     return cells * np.sign(values).astype(np.int64)
 
 
-def scale_gaps(gaps: ArrayLike, how: str, *, name: str = "the scorer") -> NDArray[np.float64]:
-    """Bring a scorer's gaps into [-1, 1] without changing their signs.
+def rank_gaps(gaps: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Replace the absolute value of each gap by its rank, divided by n (ties: the mean rank), keeping signs.
+
+    The cells of `balance` are then filled evenly, so that sizes are balanced finely and few pairs are kept.
 
     Args:
-        gaps: array-like of shape (n,), finite.
-        how: ``"none"`` leaves gaps unchanged, for probabilities such as Vera's. ``"largest"`` divides by the largest
-            absolute gap; with outliers most gaps share few cells, so that more pairs are kept and sizes are balanced
-            roughly. ``"rank"`` replaces the absolute gap by its rank, divided by n (ties: the mean rank): cells are
-            filled evenly, so that sizes are balanced finely and fewer pairs are kept.
-        name: the scorer, for messages.
+        gaps: shape (n,), finite.
 
     Returns:
-        float64 array of shape (n,).
+        float64 array of shape (n,), in [-1, 1].
 
-    Raises:
-        ScoresError: gaps that are not finite, of another shape, or outside [-1, 1] with ``"none"``.
-        UnknownNameError: ``how`` is not one of ``SCALES``.
-
-    >>> scale_gaps([4.0, -1.0, 0.0], "largest").tolist(), scale_gaps([4.0, -1.0, 3.0, -5.0], "rank").tolist()
-    ([1.0, -0.25, 0.0], [0.75, -0.25, 0.5, -1.0])
+    >>> rank_gaps(np.array([4.0, -1.0, 3.0, -5.0])).tolist()
+    [0.75, -0.25, 0.5, -1.0]
     """
-    check_known("scale", [how], SCALES)
-    values = np.asarray(gaps, np.float64)
-    if values.ndim != 1 or not np.isfinite(values).all():
-        raise ScoresError(f"the gaps of {name} must be one finite number for each pair; leave out scores that are NaN")
-    sizes = np.abs(values)
-    if how == "none":
-        if sizes.max(initial=0) > 1:
-            raise ScoresError(
-                f"the gaps of {name} reach {sizes.max():g}, and the grid spans [-1, 1]; choose --scale largest "
-                "(divide by the largest size) or --scale rank (each size becomes its rank)"
-            )
-        return values
-    if how == "rank":
-        ordered = np.sort(sizes)
-        ranks = np.searchsorted(ordered, sizes, "left") + np.searchsorted(ordered, sizes, "right") + 1
-        return np.sign(values) * ranks / max(1, 2 * len(values))
-    # Sizes that underflow keep their sign.
-    small = np.maximum(sizes / max(sizes.max(initial=0), np.finfo(float).tiny), np.finfo(float).tiny)
-    return np.sign(values) * small
+    sizes = np.abs(gaps)
+    ordered = np.sort(sizes)
+    ranks = np.searchsorted(ordered, sizes, "left") + np.searchsorted(ordered, sizes, "right") + 1
+    return np.sign(gaps) * ranks / max(1, 2 * len(gaps))
 
 
 def _check_gaps(gaps: ArrayLike) -> NDArray[np.float64]:
@@ -161,7 +138,7 @@ def _check_gaps(gaps: ArrayLike) -> NDArray[np.float64]:
     outside = ~(np.abs(values) <= 1).all(axis=1)  # NaN too
     if outside.any():
         raise ScoresError(
-            f"the gaps are outside [-1, 1] or NaN in {name_rows(outside)}: {values[outside][0].tolist()}; "
-            "`scale_gaps` brings them there"
+            f"the gaps are outside [-1, 1] or NaN in {name_rows(outside)}: {values[outside][0].tolist()}; leave out "
+            "pairs whose scores are not finite"
         )
     return values

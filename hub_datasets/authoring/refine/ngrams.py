@@ -95,7 +95,7 @@ class NGramModel:
             yield probability
 
 
-def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def blind_scores(pairs: Sequence[Pair], name: str) -> NDArray[np.float64]:
     """Score both captions of pairs with a language model of the positive captions of other images.
 
     The pairs are split into five parts (fewer if there are fewer images), and each part is scored by a model of the
@@ -108,8 +108,8 @@ def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64],
             5-grams of characters.
 
     Returns:
-        The scores of the positive and of the negative captions, float64 arrays of shape (n,), in nats per unit, below
-        0; see `NGramModel.score`. They do not depend on the order of the pairs.
+        The scores of the positive and the negative captions, float64 of shape (n, 2), in nats per unit, below 0; see
+        `NGramModel.score`. They do not depend on the order of the pairs.
 
     Raises:
         UnknownNameError: no such scorer.
@@ -117,12 +117,12 @@ def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64],
     """
     check_known("blind scorer", [name], BLIND_SCORERS)
     unit, order = BLIND_SCORERS[name]
-    positive, negative = np.empty(len(pairs)), np.empty(len(pairs))
+    scores = np.empty((len(pairs), 2))
     for inside, outside in _parts(pairs):
         model = NGramModel(list({pairs[row].positive for row in outside}), unit=unit, order=order)
-        positive[inside] = model.score([pairs[row].positive for row in inside])
-        negative[inside] = model.score([pairs[row].negative for row in inside])
-    return positive, negative
+        scores[inside, 0] = model.score([pairs[row].positive for row in inside])
+        scores[inside, 1] = model.score([pairs[row].negative for row in inside])
+    return scores
 
 
 def _parts(pairs: Sequence[Pair]) -> Iterator[tuple[_Rows, _Rows]]:

@@ -36,13 +36,11 @@ class AnnotatorAgreement(NamedTuple):
     alpha: float | None
 
 
-def agree_on(question: str, votes: Mapping[str, Mapping[str, str]]) -> AnnotatorAgreement:
-    """Compute the agreement on a question, from the answers of each annotator by item.
+def agree_on(question: str, items: Sequence[Sequence[str]]) -> AnnotatorAgreement:
+    """Compute the agreement on a question, from the answers to each item, of one or more annotators.
 
     Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), section C.
     """
-    ids = dict.fromkeys(id for answers_of in votes.values() for id in answers_of)
-    items = [[answers_of[id] for answers_of in votes.values() if id in answers_of] for id in ids]
     shared = [answers for answers in items if len(answers) > 1]
     pairs = [first == second for answers in shared for first, second in combinations(answers, 2)]
     equal = sum(pairs) / len(pairs) if pairs else None
@@ -66,13 +64,10 @@ def agreement_cells(agreements: Sequence[AnnotatorAgreement]) -> list[list[str]]
     return rows
 
 
-def agreement_parts(votes: Mapping[str, Mapping[str, Mapping[str, str]]]) -> list[Part]:
-    """Return the agreement on questions as a document: a table, and how to read it.
-
-    Args:
-        votes: by question the answers of each annotator by item.
-    """
-    if max(map(len, votes.values()), default=0) < 2:
-        return ["Agreement needs two annotators."]
-    header, *rows = agreement_cells([agree_on(*of_question) for of_question in votes.items()])
+def agreement_parts(votes: Mapping[str, Sequence[Sequence[str]]]) -> list[Part]:
+    """Return the agreement on questions as a document, a table and how to read it, from the answers to each item."""
+    agreements = [agree_on(*of_question) for of_question in votes.items()]
+    if not any(agreement.items for agreement in agreements):
+        return ["Agreement needs two annotators of an item."]
+    header, *rows = agreement_cells(agreements)
     return [simple_table(header, rows, numbers=True), READING]

@@ -17,7 +17,7 @@ from ....metrics.common.errors import DataError
 from ....metrics.functional.boxes import box_iou
 from ..data.tables import read_records
 from .journal import Decision
-from .page import Option, ReviewPage, ReviewQuestion, Shown, Standing, decisions_on
+from .page import Judged, Option, ReviewPage, ReviewQuestion, Shown
 from .pictures import Pictures
 
 DRAWN, ABSENT = "boxes", "absent"
@@ -102,7 +102,7 @@ def choose_boxes(drawn: Sequence[Sequence[Box]]) -> Sequence[Box]:
     return max(drawn, key=lambda boxes: sum(overlap(boxes, of_other) for of_other in drawn))
 
 
-def detection_rows(items: Sequence[PhraseItem], standing: Standing, pictures: Pictures) -> list[dict[str, Any]]:
+def detection_rows(judged: Sequence[Judged], pictures: Pictures) -> list[dict[str, Any]]:
     """Return the captions whose phrases are all decided, in the layout of detection rows.
 
     A row has `id`, `image` and `caption` and, as in ``tricd`` and ``toy_scenes``, `phrases` with `text`, `start`,
@@ -110,20 +110,18 @@ def detection_rows(items: Sequence[PhraseItem], standing: Standing, pictures: Pi
     and `height` of the image; and `positive`: whether any phrase has boxes.
     """
     rows = []
-    for (id, image, caption), group in groupby(enumerate(items, 1), key=lambda entry: entry[1][1:4]):
-        phrases, is_decided = [], True
-        for number, item in group:
-            drawn = [_boxes(decision) for decision in decisions_on(item.id, standing)]
-            is_decided = is_decided and bool(drawn)
-            boxes = [list(box) for box in choose_boxes(drawn)] if drawn else []
-            span = {"text": item.text, "start": item.start, "end": item.end}
-            phrases.append(span | {"phrase_id": number, "boxes": boxes})
-        if is_decided:
-            width, height = pictures.size(image)
-            row = {"id": id, "image": image, "caption": caption, "phrases": phrases}
-            rows.append(
-                row | {"positive": any(phrase["boxes"] for phrase in phrases), "width": width, "height": height}
-            )
+    for (id, image, caption), group in groupby(enumerate(judged, 1), key=lambda entry: entry[1][0][1:4]):
+        numbered = list(group)
+        if not all(decisions for _, (_, decisions) in numbered):
+            continue
+        phrases = [
+            {"text": item.text, "start": item.start, "end": item.end, "phrase_id": number}
+            | {"boxes": [list(box) for box in choose_boxes([_boxes(decision) for decision in decisions])]}
+            for number, (item, decisions) in numbered
+        ]
+        width, height = pictures.size(image)
+        row = {"id": id, "image": image, "caption": caption, "phrases": phrases}
+        rows.append(row | {"positive": any(phrase["boxes"] for phrase in phrases), "width": width, "height": height})
     return rows
 
 
@@ -131,8 +129,8 @@ def _boxes(decision: Decision) -> Sequence[Box]:
     return decision.answer("boxes") or []
 
 
-def _report(items: Sequence[PhraseItem], standing: Standing) -> list[Part]:
-    drawn = [[_boxes(decision) for decision in decisions_on(item.id, standing)] for item in items]
+def _report(judged: Sequence[Judged]) -> list[Part]:
+    drawn = [[_boxes(decision) for decision in decisions] for _, decisions in judged]
     overlaps = [overlap(first, second) for boxes in drawn for first, second in combinations(boxes, 2)]
     if not overlaps:
         return ["No two annotators have drawn for the same phrase, so there is no agreement to report."]
@@ -162,6 +160,4 @@ PAGE = ReviewPage(
     ),
     results=detection_rows,
     report=_report,
-    per_item=3,
-    needs_images=True,
 )

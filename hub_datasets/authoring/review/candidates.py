@@ -1,20 +1,19 @@
-"""The page on which candidates are judged: what can be decided, the majority's verdict, and the export."""
+"""The page on which candidates are judged: what can be decided, and the majority's verdict."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ....metrics.common.documents import Part
 from ....metrics.common.errors import DataError
 from ....metrics.common.wording import mark_changes
 from ..data.candidates import Candidate, read_candidates
-from ..data.made import KEPT, image_file, relative_image
-from ..data.tables import write_rows
+from ..data.made import KEPT
 from .agreement import agreement_parts
 from .journal import Answers, Decision
-from .page import Option, ReviewPage, ReviewQuestion, Shown, Standing, decisions_on
+from .page import Judged, Option, ReviewPage, ReviewQuestion, Shown
 from .pictures import Pictures
 
 KEEP, FIX = "keep", "fix"
@@ -52,17 +51,14 @@ def verdict(candidate: str, decisions: Sequence[Decision]) -> tuple[str, str]:
     return KEPT, candidate if candidate in best else best[0]
 
 
-def judge(
-    candidates: Sequence[Candidate], standing: Standing, pictures: Pictures | None = None
-) -> list[dict[str, Any]]:
+def judge(judged: Iterable[Judged], pictures: Pictures) -> list[dict[str, Any]]:
     """Return the candidates with their verdicts, in their order.
 
     A row has a candidate's fields, `status` and `text` of its `verdict`, and `decisions`: by annotator the decision,
     its time and the correction, if any.
     """
     rows = []
-    for candidate in candidates:
-        decisions = decisions_on(candidate.id, standing)
+    for candidate, decisions in judged:
         status, text = verdict(candidate.candidate, decisions)
         decision_of = {
             decision.annotator: {"decision": decision.answer("decision"), "time": decision.time}
@@ -73,38 +69,31 @@ def judge(
     return rows
 
 
-def count_statuses(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def count_statuses(statuses: Iterable[str]) -> dict[str, int]:
     """Return the numbers of candidates kept, dropped and undecided."""
-    return {status: sum(row["status"] == status for row in rows) for status in (KEPT, "dropped", "undecided")}
+    counts = Counter(statuses)
+    return {status: counts[status] for status in (KEPT, "dropped", "undecided")}
 
 
-def votes(standing: Standing) -> dict[str, dict[str, dict[str, str]]]:
-    """Return the answers of each annotator by item, for all decisions, keeping or not, and each decision that was made.
+def votes(judged: Iterable[Judged]) -> dict[str, list[list[str]]]:
+    """Return the answers to each item by question: all decisions, keeping or not, and each decision that was made.
 
     A fixed text counts as kept.
     """
-    decided = {
-        who: {id: decision.answer("decision") for id, decision in decisions.items()}
-        for who, decisions in standing.items()
-    }
-    made = {vote for by_item in decided.values() for vote in by_item.values()}
+    decided = [[decision.answer("decision") for decision in decisions] for _, decisions in judged]
+    made = {vote for votes_on_item in decided for vote in votes_on_item}
     single = [option.value for option in (*_OPTIONS, _FALSE_POSITIVE) if option.value in made]
     questions = {"keep or not": (KEEP, FIX)} | {decision: (decision,) for decision in single}
     return {"all decisions": decided} | {
-        question: {who: {id: str(vote in counted) for id, vote in of.items()} for who, of in decided.items()}
+        question: [[str(vote in counted) for vote in votes_on_item] for votes_on_item in decided]
         for question, counted in questions.items()
     }
 
 
-def export(rows: Sequence[Mapping[str, Any]], path: Path, pictures: Pictures) -> str:
-    """Write judged candidates, see `data.made`, with images relative to their new folder; return a summary."""
-
-    def moved(image: str) -> str:
-        return relative_image(image_file(image, pictures.folder), path.parent)
-
-    write_rows(({**row, "image": moved(row["image"])} for row in rows), path)
-    counts = ", ".join(f"{count:,} {status}" for status, count in count_statuses(rows).items())
-    return f"{counts}; written to {path}, which `vl-assay audit` and `refine` read"
+def _report(judged: Sequence[Judged]) -> list[Part]:
+    counts = count_statuses(verdict(candidate.candidate, decisions)[0] for candidate, decisions in judged)
+    statuses = ", ".join(f"{count:,} {status}" for status, count in counts.items())
+    return [f"Candidates: {statuses}", *agreement_parts(votes(judged))]
 
 
 def _show(candidate: Candidate) -> Shown:
@@ -135,7 +124,7 @@ PAGE = ReviewPage(
         ReviewQuestion("text", "The corrected candidate", kind="text", needed_for=(FIX,), start=candidate.candidate),
     ),
     results=judge,
+    report=_report,
     check=_check,
-    report=lambda candidates, standing: agreement_parts(votes(standing)),
-    export=export,
+    needs_images=False,
 )

@@ -13,7 +13,7 @@ from ....metrics.common.errors import DataError, check_known
 from ..data.tables import SUFFIXES, read_records
 from ..text.phrases import differing_parts
 from .journal import Answers
-from .page import Option, ReviewPage, ReviewQuestion, Shown, Standing, decisions_on, plain
+from .page import Judged, Option, ReviewPage, ReviewQuestion, Shown
 from .pictures import Pictures
 
 KINDS = ("object", "relation")
@@ -77,14 +77,14 @@ def _check(item: ImagePair, answers: Answers) -> None:
         check_pair(_with_phrases(item, answers))
 
 
-def _kept(items: Sequence[ImagePair], standing: Standing, pictures: Pictures) -> list[ImagePair]:
+def _kept(judged: Sequence[Judged], pictures: Pictures) -> list[ImagePair]:
     """Return the pairs that more than half of their annotators keep, with the phrases of the first of these."""
     pairs = []
-    for item in items:
-        decisions = sorted(decisions_on(item.id, standing), key=lambda decision: decision.time)
+    for item, decisions in judged:
         approvals = [decision for decision in decisions if decision.answer("decision") == "keep"]
         if 2 * len(approvals) > len(decisions):
-            pairs.append(_with_phrases(item, approvals[0].answers or {}))
+            first = min(approvals, key=lambda decision: decision.time)
+            pairs.append(_with_phrases(item, first.answers or {}))
     return pairs
 
 
@@ -107,12 +107,10 @@ PAGE = ReviewPage(
     title="Check both images",
     read=read_image_pairs,
     show=lambda item: Shown(
-        (plain(f"First image ({item.kind})", item.phrase), plain("Second image", item.second_phrase)),
+        ((f"First image ({item.kind})", [(item.phrase, "")]), ("Second image", [(item.second_phrase, "")])),
         (item.image, item.second_image),
     ),
     questions=_questions,
-    check=_check,
     results=_kept,
-    per_item=1,
-    needs_images=True,
+    check=_check,
 )

@@ -12,9 +12,10 @@ from typing import Any
 
 from ....metrics.common.documents import Part
 from ....metrics.common.errors import DataError, UnknownNameError, check_known
-from ..data.made import JOURNAL_SUFFIX
-from .journal import Answers, DecisionJournal
-from .page import ReviewPage, ReviewQuestion, Shown, Standing, decisions_on
+from ..data.made import image_file, relative_image
+from ..data.tables import write_rows
+from .journal import Answers, Decision, DecisionJournal
+from .page import Judged, ReviewPage, ReviewQuestion, Shown
 from .pictures import Pictures
 
 _LONGEST_NAME = 40
@@ -25,17 +26,14 @@ class Desk:
     """Serves the items of a page to annotators, each at their own position.
 
     A request names the annotator and an item: by `index` to look at it, by `id` to decide on it, so that a page opened
-    before the items changed cannot decide on an item that it did not show. An item is offered to as many annotators as
-    it needs, and not while it is on the screens of as many others.
+    before the items changed cannot decide on an item that it did not show.
 
     Args:
         page: the declaration.
         items: the items, each with an `id`.
         journal: the decisions.
         pictures: the images.
-        annotators: who may decide; anybody if empty.
-        per_item: how many annotators decide on an item, 0 for everybody; None for the page's number.
-        reviewed: the file of the items, which no export may replace.
+        annotators: who decides, each on every item; anybody if empty.
 
     Raises:
         DataError: a decision in the journal is not an answer to the page's questions; or an image is needed and
@@ -49,20 +47,14 @@ class Desk:
         journal: DecisionJournal,
         pictures: Pictures,
         annotators: Sequence[str] = (),
-        per_item: int | None = None,
-        reviewed: Path | None = None,
     ) -> None:
         self.page, self.items, self.journal, self.pictures = page, items, journal, pictures
         self.annotators = list(annotators)
-        self.per_item = page.per_item if per_item is None else per_item
-        self._reviewed = reviewed
         self._index_of = {item.id: index for index, item in enumerate(items)}
         self._shown = {item.id: _content_hash(page.show(item)) for item in items}
-        self._on_screen: dict[str, int] = {}
-        if page.needs_images:
-            for item in items:
-                for image in page.show(item).images:
-                    pictures.path(image)
+        for item in items if page.needs_images else ():
+            for image in page.show(item).images:
+                pictures.path(image)
         for name, decisions in self.standing().items():
             for id, decision in decisions.items():
                 try:
@@ -71,7 +63,7 @@ class Desk:
                     message = f"{journal.path}: the decision of {name!r} on {id!r} is invalid: {error}"
                     raise DataError(message) from error
 
-    def standing(self) -> Standing:
+    def standing(self) -> dict[str, dict[str, Decision]]:
         """Return the decisions that count, by annotator and item: on texts and images that have not changed since."""
         current = {
             name: {id: decision for id, decision in decisions.items() if self._shown.get(id) == decision.shown}
@@ -79,47 +71,42 @@ class Desk:
         }
         return {name: decisions for name, decisions in current.items() if decisions}
 
+    def judged(self) -> list[Judged]:
+        """Return the items with the decisions that count."""
+        standing = self.standing().values()
+        return [(item, [decided[item.id] for decided in standing if item.id in decided]) for item in self.items]
+
     def missing(self) -> int:
-        """Return how many decisions are missing: of each annotator on each item if all decide, else `per_item`."""
+        """Return how many decisions are missing: of each annotator on each item, or, if none is named, of anybody."""
         standing = self.standing()
-        if self.annotators and not self.per_item:
-            return sum(item.id not in standing.get(name, ()) for name in self.annotators for item in self.items)
-        needed = self.per_item or 1
-        return sum(max(0, needed - len(decisions_on(item.id, standing))) for item in self.items)
+        if not self.annotators:
+            return sum(not decisions for _, decisions in self.judged())
+        return sum(item.id not in standing.get(name, ()) for name in self.annotators for item in self.items)
 
     def results(self) -> Sequence[Any]:
-        """Return the rows of the export."""
-        return self.page.results(self.items, self.standing(), self.pictures)
+        """Return the rows of the results."""
+        return self.page.results(self.judged(), self.pictures)
 
     def report(self) -> list[Part]:
         """Return who decided how much, what comes of it, and how far the annotators agree, as a document."""
-        standing = self.standing()
-        people = ", ".join(f"{name} ({len(decided_by):,})" for name, decided_by in standing.items()) or "nobody yet"
-        decided = sum(bool(decisions_on(item.id, standing)) for item in self.items)
+        standing, judged = self.standing(), self.judged()
+        people = ", ".join(f"{name} ({len(decided):,})" for name, decided in standing.items()) or "nobody yet"
+        decided = sum(bool(decisions) for _, decisions in judged)
+        stale = sum(map(len, self.journal.standing().values())) - sum(map(len, standing.values()))
+        note = f" {stale:,} decisions do not count, as texts or images have changed." if stale else ""
         return [
             f"Decisions by annotator: {people}",
-            f"{decided:,} of {len(self.items):,} items are decided; their results have {len(self.results()):,} rows.",
-            *self.page.report(self.items, standing),
+            f"{decided:,} of {len(self.items):,} items are decided.{note}",
+            *self.page.report(judged),
         ]
 
-    def export(self, path: str | Path) -> str:
-        """Write the results to a ``.jsonl`` file and return a summary.
-
-        Raises:
-            DataError: another suffix, the path of a journal or of the items, or a missing image.
-            StorageError: a file could not be written.
-        """
-        path = Path(path)
-        if path.suffix != ".jsonl":
-            raise DataError(f"{path} ends in {path.suffix!r}; decisions are exported as .jsonl")
-        is_reviewed = self._reviewed is not None and path.resolve() == self._reviewed.resolve()
-        if is_reviewed or path.name.endswith(JOURNAL_SUFFIX) or path.name == "journal.jsonl":
-            raise DataError(f"{path} is a journal or a file of items and would be overwritten; name another file")
-        summary = self.page.export(self.results(), path, self.pictures)
-        stale = sum(map(len, self.journal.standing().values())) - sum(map(len, self.standing().values()))
-        undecided = sum(not decisions_on(item.id, self.standing()) for item in self.items)
-        summary += f"; {undecided:,} of {len(self.items):,} items are undecided" if undecided else ""
-        return summary + (f"; {stale:,} decisions do not count, as texts or images have changed" if stale else "")
+    def write(self, path: Path) -> None:
+        """Write the results as JSON lines, with images relative to the folder of the file; raises `StorageError`."""
+        rows = [row if isinstance(row, dict) else row._asdict() for row in self.results()]
+        for row in rows:
+            for name in {"image", "second_image"} & row.keys():
+                row[name] = relative_image(image_file(row[name], self.pictures.folder), path.parent)
+        write_rows(rows, path)
 
     def open_item(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the item at `index`; without it, the first open item behind `after`, or else from the start."""
@@ -135,16 +122,13 @@ class Desk:
 
         Raises:
             UnknownNameError: an answer is not an option of its question.
-            DataError: an answer is missing or invalid, or enough others have decided on the item.
+            DataError: an answer is missing or invalid.
             StorageError: it could not be written.
         """
         annotator, id = self._annotator(request), request.get("id")
         if not isinstance(id, str) or id not in self._index_of:
             raise DataError(f"there is no item {id!r}; reload the page")
         item = self.items[self._index_of[id]]
-        annotators = [decision.annotator for decision in decisions_on(id, self.standing())]
-        if annotator not in annotators and self.per_item and len(annotators) >= self.per_item:
-            raise DataError(f"{' and '.join(annotators)} decided on this item; go on to the next")
         answers: Any = request.get("answers")
         choices = self._choices(item, answers)
         for question in self.page.questions(item):
@@ -202,30 +186,17 @@ class Desk:
             )
         return text
 
-    def _open_items(self, annotator: str, standing: Standing, shown: Sequence[int] = ()) -> list[bool]:
-        """Return for each item whether an annotator has still to decide; `shown` are items on others' screens."""
-        decided = [len(decisions_on(item.id, standing)) for item in self.items]
-        return [
-            item.id not in standing.get(annotator, ())
-            and (not self.per_item or decided[index] + shown.count(index) < self.per_item)
-            for index, item in enumerate(self.items)
-        ]
-
     def _next(self, annotator: str, after: int) -> dict[str, Any]:
-        self._on_screen.pop(annotator, None)
-        is_open = self._open_items(annotator, self.standing(), [*self._on_screen.values()])
+        """Return the first item behind `after`, or else from the start, that the annotator has not decided."""
+        decided = self.standing().get(annotator, {})
         for index in (*range(after + 1, len(self.items)), *range(min(after + 1, len(self.items)))):
-            if is_open[index]:
-                self._on_screen[annotator] = index
+            if self.items[index].id not in decided:
                 return self._view(annotator, index)
-        view = self._view(annotator, max(after, 0))
-        return view | {"waiting": not view["finished"]}
+        return self._view(annotator, max(after, 0))
 
     def _view(self, annotator: str, index: int) -> dict[str, Any]:
-        standing, item = self.standing(), self.items[index]
-        shown, is_open = self.page.show(item), self._open_items(annotator, standing)
-        decision = standing.get(annotator, {}).get(item.id)
-        answers = (decision.answers if decision else None) or {}
+        item, decided = self.items[index], self.standing().get(annotator, {})
+        shown, answers = self.page.show(item), (decided[item.id].answers or {}) if item.id in decided else {}
         questions = [
             asdict(question) | {"value": answers.get(question.name, question.start)}
             for question in self.page.questions(item)
@@ -234,9 +205,9 @@ class Desk:
             "index": index,
             "id": item.id,
             "total": len(self.items),
-            "done": is_open.count(False),
-            "decided": not is_open[index],
-            "finished": not any(is_open),
+            "done": len(decided),
+            "decided": item.id in decided,
+            "finished": len(decided) == len(self.items),
             "texts": shown.texts,
             "images": shown.images,
             "questions": questions,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....metrics.common.documents import Part
-from ..data.tables import write_rows
 from .journal import Answers, Decision
 from .pictures import Pictures
 
-# Decisions by annotator and item; and those on one item, in the order of the annotators' names.
-Standing = Mapping[str, Mapping[str, Decision]]
+# An item and the decisions on it, in the order of the annotators' names.
+Judged = tuple[Any, Sequence[Decision]]
 
 
 class Option(NamedTuple):
@@ -59,46 +58,26 @@ class Shown(NamedTuple):
     images: tuple[str, ...] = ()
 
 
-def plain(heading: str, text: str) -> tuple[str, Sequence[tuple[str, str]]]:
-    """Return a text without marks, as `Shown` needs it."""
-    return heading, [(text, "")]
-
-
-def _write_results(rows: Sequence[Any], path: Path, pictures: Pictures) -> str:
-    write_rows(rows, path)
-    return f"{len(rows):,} rows written to {path}"
-
-
 @dataclass(frozen=True)
 class ReviewPage:
     """A review page.
 
     Args:
         title: its title.
-        read: reads the items of a file or folder; each has an `id`.
+        read: reads the items of a file or folder, at least one; each has an `id`.
         show: returns what the page shows of an item.
         questions: returns the questions about an item, at least one of them a choice.
-        results: makes the rows of the export, named tuples or dictionaries, from the items, the decisions and the
-            images.
-        check: raises `DataError` if an item cannot be answered in this way; the types of the answers are right.
+        results: makes the rows of the results, dictionaries or named tuples.
         report: returns the agreement of the annotators, and what it means.
-        per_item: how many annotators decide on an item; 0 for everybody.
+        check: raises `DataError` if an item cannot be answered in this way; the types of the answers are right.
         needs_images: whether an item without a readable image is an error.
-        export: writes the results to a file and returns a summary.
     """
 
     title: str
     read: Callable[[Path], Sequence[Any]]
     show: Callable[[Any], Shown]
     questions: Callable[[Any], Sequence[ReviewQuestion]]
-    results: Callable[[Sequence[Any], Standing, Pictures], Sequence[Any]]
+    results: Callable[[Sequence[Judged], Pictures], Sequence[Any]]
+    report: Callable[[Sequence[Judged]], list[Part]] = lambda judged: []
     check: Callable[[Any, Answers], None] = lambda item, answers: None
-    report: Callable[[Sequence[Any], Standing], list[Part]] = lambda items, standing: []
-    per_item: int = 0
-    needs_images: bool = False
-    export: Callable[[Sequence[Any], Path, Pictures], str] = _write_results
-
-
-def decisions_on(id: str, standing: Standing) -> list[Decision]:
-    """Return the decisions of all annotators on an item."""
-    return [decisions[id] for decisions in standing.values() if id in decisions]
+    needs_images: bool = True

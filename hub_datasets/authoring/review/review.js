@@ -110,7 +110,6 @@ function draw(answer) {
     ['u', 'undo'],
   ].map(([key, what]) => make('span', {}, make('kbd', {}, key), ` ${what}`)));
   if (view.finished) say(`All ${view.total} are decided. Thank you! Use the arrows to go through them again.`);
-  else if (view.waiting) say('The other items are on the screens of other annotators.');
 }
 
 const chosen = () => choices().map(({name}) => draft[name]);

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ....metrics.common.documents import to_html
 from ....metrics.common.errors import DataError, VLAssayError, check_known
 from ....metrics.common.serving import LOOPBACK, TokenGuard, check_address, new_token
-from ..data.made import CANDIDATES_FILE, JOURNAL_SUFFIX
+from ..data.made import JOURNAL_SUFFIX, REVIEWED_FILE
 from . import boxes, candidates, construction
 from .desk import Desk
 from .journal import DecisionJournal
@@ -22,11 +22,7 @@ if TYPE_CHECKING:
     import gradio
 
 _HERE = Path(__file__).parent
-PAGES: dict[str, ReviewPage] = {
-    "candidates": candidates.PAGE,
-    "pairs": construction.PAGE,
-    "boxes": boxes.PAGE,
-}
+PAGES: dict[str, ReviewPage] = {"candidates": candidates.PAGE, "pairs": construction.PAGE, "boxes": boxes.PAGE}
 
 
 def open_review(
@@ -36,7 +32,6 @@ def open_review(
     out: str | Path | None = None,
     images: str | Path | None = None,
     annotators: Sequence[str] = (),
-    per_item: int | None = None,
 ) -> Desk:
     """Open a page with its items, its journal and its images.
 
@@ -45,8 +40,7 @@ def open_review(
         page: one of ``PAGES``.
         out: the folder of the journal; by default the folder of the source.
         images: the folder of the images, by default the folder of the source; no image outside it is shown.
-        annotators: who may take part; anybody if empty.
-        per_item: how many annotators decide on an item, 0 for everybody; None for the page's default.
+        annotators: who decides, each on every item; anybody if empty.
 
     Raises:
         UnknownNameError: another page.
@@ -55,45 +49,47 @@ def open_review(
     source = Path(source).expanduser()
     folder = source if source.is_dir() else source.parent
     check_known("page", [page], PAGES)
+    if source.name.endswith(REVIEWED_FILE):
+        raise DataError(f"{source} has the results of a review, which --summary replaces; review its candidates again")
     items = PAGES[page].read(source)
     if not items:
         raise DataError(f"{source} has no candidates; there is nothing to review")
-    return Desk(
-        PAGES[page],
-        items,
-        DecisionJournal(Path(out or folder) / f"{page}{JOURNAL_SUFFIX}"),
-        Pictures(images or folder),
-        annotators=annotators,
-        per_item=per_item,
-        reviewed=source / CANDIDATES_FILE if source.is_dir() else source,
-    )
+    journal = DecisionJournal(Path(out or folder) / f"{page}{JOURNAL_SUFFIX}")
+    return Desk(PAGES[page], items, journal, Pictures(images or folder), annotators)
+
+
+def write_results(desk: Desk, page: str) -> Path:
+    """Write the results of a review to the folder of its journal, see `data.made`; return the file."""
+    name = REVIEWED_FILE if page == "candidates" else f"{page}-{REVIEWED_FILE}"
+    path = desk.journal.path.with_name(name)
+    desk.write(path)
+    return path
 
 
 def check_images(desk: Desk) -> str:
     """Look for the images of all items; return a note if some cannot be shown, "" if all can.
 
     Raises:
-        DataError: none can.
+        DataError: none of the images that the items name can be shown.
     """
     missing: dict[str, str] = {}
-    for item in desk.items:
+    named = [(item.id, name) for item in desk.items for name in desk.page.show(item).images]
+    for id, name in named:
         try:
-            names = desk.page.show(item).images
-            if not names:
-                raise DataError("it has none")
-            for name in names:
-                desk.pictures.path(name)
+            desk.pictures.path(name)
         except DataError as error:
-            missing[item.id] = str(error)
+            missing.setdefault(id, str(error))
+    if not named:
+        return "no item names an image, so texts are judged alone"
     if not missing:
         return ""
     first, reason = next(iter(missing.items()))
     summary = f"{len(missing):,} of {len(desk.items):,} items have no image that can be shown; of {first}: {reason}"
-    if len(missing) < len(desk.items):
+    if len(missing) < len({id for id, _ in named}):
         return summary
     raise DataError(
-        f"{summary}. Name the folder that has them with --images, let `vl-assay generate` copy them (without `images: "
-        "false`), or give --no-images to judge captions alone"
+        f"{summary}. Name the folder that has them with --images, or let `vl-assay generate` copy them (without "
+        "`images: false`)"
     )
 
 

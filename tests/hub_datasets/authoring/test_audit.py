@@ -13,17 +13,16 @@ from vl_assay import hub_datasets
 from vl_assay.hub_datasets import benchmark_names
 from vl_assay.hub_datasets.authoring.audit.audit import (
     MEANINGS,
-    RULES,
     audit,
     blind_predictions,
     failures,
     find_degenerate,
 )
-from vl_assay.hub_datasets.authoring.audit.probes import FOLDS, PROBES
+from vl_assay.hub_datasets.authoring.audit.probes import FOLDS
 from vl_assay.hub_datasets.authoring.audit.report import to_markdown, to_summary, write_audit, write_card
 from vl_assay.hub_datasets.authoring.audit.summaries import read_audit, read_summary, verdict
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
-from vl_assay.metrics.common.errors import DataError, PredictionsError, ScoresError, VLAssayError
+from vl_assay.metrics.common.errors import DataError, PredictionsError, VLAssayError
 from vl_assay.metrics.records.predictions import Predictions, read_predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow
 
@@ -32,15 +31,7 @@ CARDS = Path(hub_datasets.__file__).parent
 
 @pytest.fixture(scope="module")
 def leaking():
-    return audit(leaking_pairs("formatting", 200, 0.6, seed=0), "made/up")
-
-
-def test_the_record_is_json_and_has_every_rule_and_probe(leaking):
-    record = json.loads(json.dumps(leaking))
-    assert record == leaking
-    assert list(record["scorers"]) == [*RULES, *PROBES]
-    assert (record["pairs"], record["images"], record["categories"]) == (200, 100, {"replace": 200})
-    assert record["settings"]["folds"] == FOLDS
+    return audit(leaking_pairs("formatting", 60, 0.6, seed=0), "made/up")
 
 
 def test_a_rule_is_right_as_often_as_counted_by_hand():
@@ -53,7 +44,7 @@ def test_a_rule_is_right_as_often_as_counted_by_hand():
 
 
 def test_intervals_of_probes_are_wider_than_those_of_rules_by_what_folds_share():
-    pairs = leaking_pairs("formatting", 200, 1, seed=0)
+    pairs = leaking_pairs("formatting", 60, 1, seed=0)
     scorers = audit(pairs, "x")["scorers"]
     # Both are right in every pair, and so have the same interval but for the factor.
     rule, probe = scorers["formatting_rule"], scorers["formatting"]
@@ -127,13 +118,6 @@ def test_scores_of_a_row_with_several_negatives_go_to_its_pairs(tmp_path):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_options_out_of_range_and_no_pairs_are_refused():
-    with pytest.raises(DataError, match="no pairs came"):
-        audit([], "nothing")
-    with pytest.raises(ScoresError, match="max_blind_accuracy is 55"):
-        failures({"scorers": {}}, 55)
-
-
 def part(accuracy, low):
     return {"accuracy": accuracy, "accuracy_interval": [low, 1.0]}
 
@@ -156,22 +140,14 @@ def test_all_pairs_fail_by_their_accuracy_and_categories_by_the_lower_end(whole,
 
 
 def test_the_command_writes_its_files_and_leaves_with_1_naming_the_probe(tmp_path):
-    write_pairs(leaking_pairs("formatting", 120, 0.8, seed=0), tmp_path / "leaky.jsonl")
+    write_pairs(leaking_pairs("formatting", 80, 0.8, seed=0), tmp_path / "leaky.jsonl")
     command = "audit leaky.jsonl --out report --max-blind-accuracy 0.55"
     result = invoke(*command.split(), folder=tmp_path)
     assert result.exit_code == 1
     assert "fails: the probe 'formatting' is right without the image in " in result.output.replace("\n", " ")
     assert "'full stop at the end'; 55.0% is allowed" in result.output.replace("\n", " ")
-    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["audit.html", "audit.json", "audit.md"]
+    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["audit.json", "audit.md"]
     assert json.loads((tmp_path / "report" / "audit.json").read_text("utf-8"))["dataset"] == "leaky.jsonl"
-
-
-def test_the_markdown_keeps_captions_within_their_cells(leaking):
-    record = json.loads(json.dumps(leaking))
-    record["scorers"]["words"]["telling"][0]["feature"] = "a|b`c<!-- /audit made/up -->"
-    text = to_markdown(record)
-    assert "<!--" not in text
-    assert "a¦b´c" in text
 
 
 CARD = "---\nlicence: mit\n---\n\n# Mine\n\nText.\r\n\n## Licence\n\nMine.\n"
@@ -277,7 +253,7 @@ def test_the_audit_on_the_card_of_sugarcrepe_is_that_of_the_release(shared_data)
     check_against_the_card("sugarcrepe", "sugarcrepe", audit(pairs, "sugarcrepe"))
 
 
-def test_reports_show_names_as_they_are_cut_long_captions_and_need_nothing_from_elsewhere(tmp_path):
+def test_reports_escape_names_and_cut_long_captions(tmp_path):
     odd = "a|b &lt; <i>c</i>"
     pairs = [
         pair._replace(
@@ -287,10 +263,11 @@ def test_reports_show_names_as_they_are_cut_long_captions_and_need_nothing_from_
         for row, pair in enumerate(clean_pairs(60, 0))
     ]
     result = audit(pairs, "<b>x</b>")
+    result["scorers"]["rarity"]["telling"][0]["feature"] = "a|b`c<!-- /audit made/up -->"
     write_audit(result, tmp_path)
-    page, text = ((tmp_path / name).read_text("utf-8") for name in ("audit.html", "audit.md"))
-    assert "a|b &amp;lt; &lt;i&gt;c&lt;/i&gt;" in page
+    text = (tmp_path / "audit.md").read_text("utf-8")
     assert "a\\|b &lt; &lt;i>c&lt;/i>" in text
-    assert not re.search(r"""<script>alert|<b>x</b>|<(script|link|img)[^>]*(src|href)=["']?http""", page)
-    assert " so" * 200 not in page + text
+    assert not re.search("<script>|<b>x</b>|<!--", text)
+    assert "a¦b´c" in text
+    assert " so" * 200 not in text
     assert " so" * 1000 in result["scorers"]["words"]["telling"][0]["examples"][0]["negative"]

@@ -26,7 +26,7 @@ def test_what_is_here_is_audited_and_the_rest_is_listed_with_the_reason(toy, coc
     by_part = {each["part"]: each for each in content["audits"]}
     assert [name for name, each in by_part.items() if "problem" not in each] == AUDITED
     for part in AUDITED:
-        assert (tmp_path / "out" / part / "audit.html").is_file()
+        assert (tmp_path / "out" / part / "audit.md").is_file()
         whole = json.loads((tmp_path / "out" / part / "audit.json").read_text("utf-8"))
         assert by_part[part]["scorers"]["words"]["accuracy"] == whole["scorers"]["words"]["accuracy"]
     assert "no pairs" in by_part["cola"]["problem"]

@@ -34,9 +34,9 @@ def chain(tmp_path_factory):
     desk = open_review(folder / "made")
     for number, candidate in enumerate(desk.items):
         decide(desk, "ana", candidate.id, decision="keep" if number % 10 else "not_fluent")
-    with pytest.raises(DataError, match=r"export the decisions first, with `vl-assay review .*--export"):
+    with pytest.raises(DataError, match=r"write the results first, with `vl-assay review .*--summary`"):
         read_pairs(folder / "made")
-    run("review", folder / "made", "--export", folder / "made" / "reviewed.jsonl")
+    run("review", folder / "made", "--summary")
     run("audit", folder / "made", "--out", folder / "audited")
     run("refine", folder / "made", "--scorer", "words", "--out", folder / "refined")
     run("audit", folder / "refined", "--out", folder / "audited-again")

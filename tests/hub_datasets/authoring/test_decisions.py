@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from review_support import candidate, decide, write_items, write_set
+from review_support import candidate, decide, write_set
 
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.review.candidates import verdict
@@ -180,7 +180,7 @@ def test_the_majority_decides_and_a_tie_is_not_kept(decisions, status, text):
     assert verdict("old", made(*decisions)) == (status, text)
 
 
-def test_the_export_has_every_candidate_and_the_kept_pairs_can_be_read(tmp_path):
+def test_the_results_have_every_candidate_and_the_kept_pairs_can_be_read(tmp_path):
     candidates = write_set(tmp_path, 5, is_positive=True)
     desk = open_review(tmp_path)
     for who in ("ana", "ben"):
@@ -189,16 +189,19 @@ def test_the_export_has_every_candidate_and_the_kept_pairs_can_be_read(tmp_path)
         decide(desk, who, candidates[2].id, decision="fix", text="  a better\ttext\n")
     decide(desk, "ana", candidates[3].id, decision="nonsensical")
     desk.journal.record("ana", candidates[4].id, "hash of another text", {"decision": "keep"})
-    summary = open_review(tmp_path).export(tmp_path / "judged.jsonl")
-    assert summary.startswith("3 kept, 1 dropped, 1 undecided; written to ")
-    assert summary.endswith("1 of 5 items are undecided; 1 decisions do not count, as texts or images have changed")
-    rows = [json.loads(line) for line in (tmp_path / "judged.jsonl").read_text("utf-8").splitlines()]
+    report = "\n".join(map(str, open_review(tmp_path).report()))
+    assert "Candidates: 3 kept, 1 dropped, 1 undecided" in report
+    assert "4 of 5 items are decided. 1 decisions do not count, as texts or images have changed" in report
+    (tmp_path / "elsewhere").mkdir()
+    desk.write(tmp_path / "elsewhere" / "reviewed.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "elsewhere" / "reviewed.jsonl").read_text("utf-8").splitlines()]
     assert [row["status"] for row in rows] == ["kept", "kept", "kept", "dropped", "undecided"]
+    assert rows[0]["image"] == "../images/0.png"
     assert [rows[2][name] for name in ("candidate", "text")] == [candidates[2].candidate, "a better text"]
     assert {who: each["decision"] for who, each in rows[2]["decisions"].items()} == {"ana": "fix", "ben": "fix"}
     assert "text" not in rows[1]["decisions"]["ana"]
     # A hard positive makes no pair.
-    assert [(pair.id, pair.negative) for pair in read_pairs(tmp_path / "judged.jsonl")] == [
+    assert [(pair.id, pair.negative) for pair in read_pairs(tmp_path / "elsewhere")] == [
         (candidates[1].id, candidates[1].candidate),
         (candidates[2].id, "a better text"),
     ]
@@ -279,15 +282,3 @@ def test_images_are_taken_from_the_folder_alone(tmp_path):
             desk.picture({"name": image})
     with pytest.raises(DataError, match="not a readable image"):
         desk.picture({"name": "candidates.jsonl"})
-
-
-@pytest.mark.parametrize("page", ["candidates", "boxes"])
-def test_an_export_never_replaces_a_journal_or_the_items(tmp_path, page):
-    write_set(tmp_path, 2)
-    source = write_items(tmp_path) if page == "boxes" else tmp_path / "candidates.jsonl"
-    desk = open_review(source, page=page)
-    for name in (source.name, "candidates.decisions.jsonl", "pairs.decisions.jsonl", "journal.jsonl"):
-        with pytest.raises(DataError, match="would be overwritten; name another file"):
-            desk.export(tmp_path / name)
-    with pytest.raises(DataError, match=r"\.csv"):
-        desk.export(tmp_path / "judged.csv")

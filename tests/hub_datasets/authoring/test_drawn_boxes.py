@@ -1,4 +1,4 @@
-"""Boxes for phrases: what items may be, clipping, whose boxes are chosen, and the layout of the export."""
+"""Boxes for phrases: what items may be, clipping, whose boxes are chosen, and the layout of the results."""
 
 import base64
 import json
@@ -80,7 +80,7 @@ def test_ids_that_come_twice_and_missing_images_are_errors(tmp_path):
         open_review(written(tmp_path, image="gone.png"), page="boxes")
 
 
-def test_boxes_are_exported_as_detection_rows(tmp_path):
+def test_boxes_become_detection_rows(tmp_path):
     desk = open_review(write_items(tmp_path), page="boxes")
     drawn = [[100, 50, 300, 200], [1500, 900, 500, 500], [5, 5, 0.2, 9]]
     decide(desk, "ana", "0#0", decision="boxes", boxes=drawn)
@@ -89,9 +89,8 @@ def test_boxes_are_exported_as_detection_rows(tmp_path):
     for boxes in (None, [], [[5, 5, 0.2, 9]]):
         with pytest.raises(DataError, match="draw a box first"):
             decide(desk, "ben", "1#1", decision="boxes", boxes=boxes)
-    assert desk.missing() == 9
-    assert desk.export(tmp_path / "rows.jsonl").endswith("1 of 4 items are undecided")
-    [row] = map(json.loads, (tmp_path / "rows.jsonl").read_text("utf-8").splitlines())
+    assert desk.missing() == 1
+    [row] = desk.results()
     ball, box = box_item(0)["phrases"]
     assert row["phrases"] == [
         {**ball, "phrase_id": 1, "boxes": [[100, 50, 300, 200], [1500, 900, 100, 100]]},

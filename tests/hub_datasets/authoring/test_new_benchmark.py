@@ -105,6 +105,7 @@ def whole(source, tmp_path_factory):
     return settings
 
 
+@pytest.mark.slow
 def test_it_rests_until_people_have_judged_and_tells_how(judged):
     _, first, waited, _ = judged
     assert waited == dict(zip(STAGES, ["done", "done", "next", *["later"] * 4], strict=True))
@@ -115,6 +116,7 @@ def test_it_rests_until_people_have_judged_and_tells_how(judged):
     assert review.picture({"name": review.items[0].image})["src"].startswith("data:image/png")
 
 
+@pytest.mark.slow
 def test_what_comes_out_is_false_of_its_image_and_passes_the_audit(judged):
     settings, _, _, scenes = judged
     pairs = read_pairs(settings.folder / "pairs.jsonl")
@@ -130,6 +132,7 @@ def test_what_comes_out_is_false_of_its_image_and_passes_the_audit(judged):
     assert len(failures(before, 0.55)) > 3
 
 
+@pytest.mark.slow
 def test_the_card_tells_how_it_was_made_in_the_figures_of_the_stages(judged):
     settings, _, _, _ = judged
     card = (settings.folder / "README.md").read_text(encoding="utf-8")
@@ -156,6 +159,7 @@ def by_kind(settings):
     return kinds
 
 
+@pytest.mark.slow
 def test_the_repository_holds_the_rows_and_images_and_can_be_published(judged):
     import datasets
 
@@ -173,21 +177,20 @@ def test_the_repository_holds_the_rows_and_images_and_can_be_published(judged):
     assert {"README.md", "build.json"} < set(files)
 
 
-def test_the_same_command_again_does_nothing_and_a_change_goes_on_from_where_it_matters(judged, tmp_path):
-    settings, *_ = judged
+def test_the_same_command_again_does_nothing_and_a_change_goes_on_from_where_it_matters(whole):
     said = []
-    made = (settings.folder / "made.json").stat().st_mtime_ns
-    assert make(settings, said.append) == ""
+    made = (whole.folder / "made.json").stat().st_mtime_ns
+    assert make(whole, said.append) == ""
     assert [line.endswith("(was done)") for line in said] == [True] * len(STAGES)
-    assert (settings.folder / "made.json").stat().st_mtime_ns == made
+    assert (whole.folder / "made.json").stat().st_mtime_ns == made
     for change, first in (
-        ({"learned": 1}, "refine"),
+        ({"learned": 2}, "refine"),
         ({"annotators": ("ana",)}, "review"),
         ({"limit": 99}, "captions"),
         ({"licence": "mit"}, "build"),
         ({"seed": 1}, "generate"),
     ):
-        found = {name: state for name, state in states(replace(settings, **change)).items() if "next" in state}
+        found = {name: state for name, state in states(replace(whole, **change)).items() if "next" in state}
         assert found == {first: f"next (changed: {next(iter(change))})"}
 
 

@@ -151,7 +151,8 @@ def draw(page, corner, other):
     return area
 
 
-def test_boxes_are_drawn_with_the_mouse_and_exported_in_pixels_of_the_image(new_page, tmp_path):
+@pytest.mark.slow
+def test_boxes_are_drawn_with_the_mouse_and_kept_in_pixels_of_the_image(new_page, tmp_path):
     loaded = "() => (document.querySelector('.assay-item img') || {}).naturalWidth === 1600"
     with served(write_items(tmp_path), new_page, page="boxes") as (desk, visit):
         page = visit("ana", 390)
@@ -181,8 +182,7 @@ def test_boxes_are_drawn_with_the_mouse_and_exported_in_pixels_of_the_image(new_
         wait_for(page, "draw a box first")
         judge(page, "aa", 2, 4)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        desk.export(tmp_path / "rows.jsonl")
-    first, second = map(json.loads, (tmp_path / "rows.jsonl").read_text("utf-8").splitlines())
+        first, second = desk.results()
     found = [phrase["boxes"] for phrase in first["phrases"]]
     expected = [[[400, 200, 400, 400], [1440, 900, 160, 100]], [[960, 500, 320, 300]]]
     assert [[pytest.approx(box, abs=pixel) for box in phrase] for phrase in expected] == found
@@ -214,9 +214,9 @@ def test_pairs_of_images_get_their_phrases_by_keyboard(new_page, tmp_path):
         assert desk.results() == [pair._replace(second_phrase="a 1 <b>blue</b> ball")]
 
 
-def test_only_who_opens_the_page_with_its_token_is_let_in(tmp_path):
+def test_only_its_token_opens_the_page_and_another_page_cannot_post_a_decision(tmp_path):
     write_set(tmp_path)
-    with served(tmp_path) as (_, address):
+    with served(tmp_path) as (desk, address):
         for path, headers, status in (
             (f"/?token={TOKEN}", {}, 200),
             ("/", {}, 401),
@@ -228,11 +228,6 @@ def test_only_who_opens_the_page_with_its_token_is_let_in(tmp_path):
             answer = httpx.get(address + path, headers=headers)
             assert answer.status_code == status, (path, headers)
             assert ("set-cookie" in answer.headers) == (status == 200)
-
-
-def test_another_page_cannot_post_a_decision_in_the_browser_of_its_visitor(tmp_path):
-    write_set(tmp_path)
-    with served(tmp_path) as (desk, address):
         own = httpx.Client(base_url=address)
         assert "SameSite=Strict" in own.get(f"/?token={TOKEN}").headers["set-cookie"]
         config = own.get("/config").json()

@@ -127,7 +127,8 @@ def test_options_that_cannot_be_used_are_refused(corpus, tmp_path, monkeypatch):
         assert message in str(result.exception)
 
 
-@pytest.mark.parametrize("on_ray", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("on_ray", [False, True])
 def test_a_process_that_dies_is_reported_with_advice(on_ray, corpus, tmp_path, monkeypatch):
     if on_ray:
         import_ray(monkeypatch)

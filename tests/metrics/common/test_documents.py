@@ -6,7 +6,6 @@ import dataclasses
 import math
 import re
 
-import numpy as np
 import pytest
 
 from vl_assay.metrics.common.documents import (
@@ -31,11 +30,8 @@ from vl_assay.metrics.common.documents import (
     to_page,
 )
 from vl_assay.metrics.common.figures import (
-    COLOURS,
     Bar,
-    HistogramSample,
     bars_html,
-    histogram_html,
     legend_html,
 )
 
@@ -153,11 +149,6 @@ def test_html_escapes_all_but_code_and_figures():
 
 
 def test_a_page_with_figures_refers_to_nothing_outside_and_has_no_script():
-    # Of -9, 0.1, 0.2 and 0.6 three count in the bin up to 0.5, the first one as it lies beyond the edges.
-    sample = HistogramSample(np.array([-9.0, 0.1, 0.2, 0.6]), COLOURS[0], COLOURS[1])
-    histogram = histogram_html("scores of <x>", [sample], np.linspace(0, 1, 3), mirrored=True)
-    assert re.findall(r"<title>(.*?)</title>", histogram) == ["0 to 0.5: 3 (75.0%)", "0.5 to 1: 1 (25.0%)"]
-    assert '<path d="M0 100 V66.7 h1 V0.0 h1"/>' in histogram
     bar = Bar("#123456", 25.0, 20.0, 40.0, "25.0 %", 'a "quoted" <name>')
     missing = bar._replace(value=math.nan, text="–")
     bars = bars_html({"<cat>": [bar, missing]}, (0.0, 100.0), {"<cat>": {"chance": 50.0}})
@@ -165,9 +156,7 @@ def test_a_page_with_figures_refers_to_nothing_outside_and_has_no_script():
     assert '<i class="whisker" style="left:20.0%;width:20.00%"></i>' in bars
     assert bars.count('class="bar"') == 1
     assert bars.count('<i class="level chance" style="left:50.0%"></i>') == 2
-    page = to_page(
-        "Audit of <x>", [NUMBERS, HtmlFigure(histogram + bars + legend_html({"<m>": "#123456"}, ["chance"]))]
-    )
+    page = to_page("Audit of <x>", [NUMBERS, HtmlFigure(bars + legend_html({"<m>": "#123456"}, ["chance"]))])
     assert page.startswith("<!doctype html>")
     assert page.count("<title>Audit of &lt;x&gt;</title>") == page.count("<h1>Audit of &lt;x&gt;</h1>") == 1
     assert "--assay-ink: light-dark(" in page
