@@ -108,7 +108,7 @@ def shared_data():
 
 @pytest.fixture(scope="module")
 def browser():
-    """Debian's Chromium, driven by Playwright; what needs it is skipped where it is not installed."""
+    """A profile of Debian's Chromium, whose cache the pages of a file share; skips where it is not installed."""
     from playwright.sync_api import sync_playwright
 
     path = shutil.which("chromium")
@@ -117,7 +117,7 @@ def browser():
     quiet = ("no-sandbox", "disable-quic", "no-first-run", "disable-sync", "disable-background-networking")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=[f"--{name}" for name in quiet])
-        yield browser
+        yield browser.new_context()
         browser.close()
 
 
@@ -126,8 +126,10 @@ def new_page(browser):
     """A function that opens an empty page of some width; at the end no page may have met an error."""
     errors, pages = [], []
 
-    def new_page(width=1440, **options):
-        page = browser.new_page(viewport={"width": width, "height": 900}, **options)
+    def new_page(width=1440, **media):
+        page = browser.new_page()
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(**media)
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("dialog", lambda dialog: (errors.append("a script ran"), dialog.dismiss()))

@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from ....metrics.common.errors import ModelError
 
@@ -54,7 +55,9 @@ def engine() -> Any:
 @functools.cache
 def _load_engine() -> Any:
     try:
-        import inflect
+        # typeguard would rewrite each of inflect's functions at its import, which takes seconds.
+        with patch("typeguard.typechecked", lambda function: function):
+            import inflect
     except ImportError as error:
         raise ModelError("forms of words need inflect: pip install 'vl-assay[authoring]'") from error
     inflections = inflect.engine()
