@@ -39,7 +39,7 @@ SKILLS = {
 }
 _BENCHMARKS = Path(__file__).parents[1]
 _PACKAGE = __name__.rpartition(".core.")[0]
-_NOT_HASHED = ("README.md", "audit.json")
+_NOT_HASHED = ("README.md", "audit.json", "blind.json")
 # A folder with these files is a benchmark.
 _NEEDED = ("benchmark.py", "builder.py", "README.md")
 # The folders of benchmarks outside the package that this process uses, by name; see `adopt`.
@@ -346,7 +346,7 @@ def option_names(name: str) -> list[str]:
 def code_hash(name: str) -> str:
     """Return a hash over this package's version and the benchmark's own files, which identifies the code of its rows.
 
-    Files that cannot change rows are not hashed: the card, the audit, and subfolders (the shipped build).
+    Files that cannot change rows are not hashed: the card, the audit, blind levels, and subfolders (the shipped build).
     """
     from importlib.metadata import version
 

@@ -2,7 +2,7 @@
 
 The audit's scorers are used: rules of length and form, and probes that are trained on other images. The probes need
 scikit-learn and up to a minute, so ``vl-assay audit`` calls `measure_levels`, and a run only looks the levels up
-(`blind_levels`). The package contains the levels of audited benchmarks, next to their cards.
+(`blind_levels`). An audited benchmark has its levels in its folder, next to its card.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from ....metrics.common.errors import ScoresError, StorageError
+from ....metrics.common.errors import ScoresError, StorageError, UnknownNameError
 from ....metrics.common.storage import read_sealed, write_sealed, write_text
 from ....metrics.estimation.aggregate import aggregate
 from ....metrics.modules.discovery import get_spec
 from ....metrics.records.schema import MatchingRow, Row, VQARow
 from ....metrics.results.compute import examples_of
+from ...core.benchmarks import benchmark_folder
 from ...core.examples import Example, TaskData, load_examples
 from ...core.image_keys import MISSING
 from ...core.repository import cache_folder
@@ -32,7 +33,6 @@ from ..data.pairs import has_pairs, pair_places, task_pairs
 SCHEMA = "vl-assay/blind-levels"
 VERSION = 1
 BLIND_FILE = "blind.json"
-_FOLDER = Path(__file__).parents[2]
 EXACT, PROBE, RULE = "exact", "probe", "rule"
 _CONFIDENCE = 0.95
 _RESAMPLES = 2_000
@@ -62,7 +62,7 @@ def blind_levels(data: TaskData) -> dict[str, dict[str, Any]]:
 
 
 def _known(data: TaskData) -> dict[str, Any] | None:
-    """Return the package's levels for these examples, for a set that contains them, or for their category."""
+    """Return the kept levels of these examples, of a set that contains them, or of their category."""
     shipped = shipped_levels(data.benchmark).get(data.task.name)
     if shipped is None or shipped["key"] == _key(data):
         return shipped and shipped["metrics"]
@@ -84,14 +84,17 @@ def _known(data: TaskData) -> dict[str, Any] | None:
 
 
 def known_levels(benchmark: str, task: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the package's levels of a task, by metric; empty if it was not audited with these options."""
+    """Return the kept levels of a task, by metric; empty if it was not audited with these options."""
     shipped = shipped_levels(benchmark).get(task)
     return shipped["metrics"] if shipped and shipped["options"] == options else {}
 
 
 def shipped_levels(benchmark: str) -> dict[str, Any]:
-    """Return the package's levels by task, each with its `options`, `key` and `metrics`."""
-    return _read(_FOLDER / benchmark / BLIND_FILE)
+    """Return the levels in a benchmark's folder by task, each with its `options`, `key` and `metrics`."""
+    try:
+        return _read(benchmark_folder(benchmark) / BLIND_FILE)
+    except UnknownNameError:  # predictions of a benchmark that is not here
+        return {}
 
 
 @cache

@@ -33,6 +33,7 @@ from ....metrics.records.predictions import file_hash
 from ...core.benchmarks import code_hash
 from ...core.repository import BUILD_FILE
 from ..audit.audit import failures
+from ..audit.blind import keep_benchmark
 from ..data.candidates import Candidate, read_candidates
 from ..data.made import CANDIDATES_FILE, JOURNAL_SUFFIX, KEPT, PAIRS_FILE, REVIEWED_FILE
 from ..data.pairs import Pair, read_pairs, write_pairs
@@ -253,4 +254,5 @@ def _build(settings: Settings, folder: Path) -> Result:
     results = {name: read(f"{name}/{STAGE_FILE}")["result"] for name in STAGES[:-1]}
     write_folder(settings, pairs, records | {"results": results})
     build_repository(settings)
+    keep_benchmark(str(settings.folder), settings.folder / "README.md", seed=settings.seed)
     return {"summary": f"{len(pairs):,} pairs in {settings.folder}, the repository in {settings.repository}"}

@@ -15,6 +15,7 @@ from PIL import Image
 from review_support import decide
 
 from vl_assay.hub_datasets.authoring.audit.audit import audit, failures
+from vl_assay.hub_datasets.authoring.audit.blind import shipped_levels
 from vl_assay.hub_datasets.authoring.audit.report import to_summary
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.pipeline.captions import STAGES
@@ -313,8 +314,10 @@ def test_a_model_is_asked_once_for_each_and_the_card_names_it_and_its_prompts(tm
     assert "from photos." in card
     assert str(tmp_path.parent.parent) not in "".join(path.read_text("utf-8") for path in settings.folder.iterdir())
     assert sorted(path.name for path in settings.folder.iterdir()) == [
-        "README.md", "audit.json", "benchmark.py", "builder.py", "made.json", "pairs.jsonl",
+        "README.md", "audit.json", "benchmark.py", "blind.json", "builder.py", "made.json", "pairs.jsonl",
     ]  # fmt: skip
+    [level] = shipped_levels(adopt(str(settings.folder)))["itm"]["metrics"].values()
+    assert level["kind"] == "probe"
 
 
 def build_rows(folder, tmp_path, **options):
