@@ -58,13 +58,11 @@ settings.load_profile("vl_assay")
 
 # The files that take longest come first: begun last, one of them would keep a single process busy at the end.
 _LONGEST = (
-    *("test_commands", "test_demo_results", "test_every_benchmark", "test_every_family", "test_new_benchmark"),
-    "test_pages_in_a_browser",
-    *("test_hostile_visitors", "test_space", "test_submissions", "test_metric_folders"),
-    *("test_review_page", "test_pairs", "test_finetune", "test_runner", "test_hub_storage"),
-    *("test_contributing", "test_audit", "test_login", "test_generate", "test_publishing_spaces", "test_every_metric"),
-    *("test_finetune_resume", "test_storage", "test_released_data", "test_toy_scenes_blind", "test_refine"),
-    *("test_launch_predictions", "test_uploads", "test_toy_scenes_baselines", "test_resume"),
+    *("test_commands", "test_every_benchmark", "test_every_family", "test_every_metric", "test_new_benchmark"),
+    *("test_pages_in_a_browser", "test_finetune_resume", "test_toy_scenes_blind", "test_finetune", "test_review_page"),
+    *("test_metric_folders", "test_contributing", "test_toy_scenes_baselines", "test_publishing_spaces", "test_pairs"),
+    *("test_runner", "test_audit", "test_released_data", "test_launch_predictions", "test_uploads", "test_space"),
+    *("test_hub_storage", "test_login", "test_generate", "test_storage", "test_refine", "test_resume"),
 )
 
 
