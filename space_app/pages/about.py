@@ -40,10 +40,10 @@ def _code() -> str:
         f"[The files of this Space]({address}) hold the leaderboard, the benchmarks and the metrics, in `vl_assay`; "
         "the code that runs models is in the checkout it was published from."
         if address
-        else "This server runs from it."
+        else "This server runs from a checkout."
     )
     return (
-        f"## Code and documentation\n\n{place} A checkout is installed by `pip install -e '.[all]'`. Its README begins "
+        f"## Code and documentation\n\n{place} `pip install -e '.[all]'` installs a checkout. Its README begins "
         "with a first evaluation, and `docs/guide.md` has the tasks one by one; `vl-assay --help` lists the commands."
     )
 
