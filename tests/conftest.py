@@ -58,13 +58,11 @@ settings.load_profile("vl_assay")
 
 # The files that take longest come first: begun last, one of them would keep a single process busy at the end.
 _LONGEST = (
-    *("test_commands", "test_demo_results", "test_every_benchmark", "test_every_family", "test_new_benchmark"),
-    "test_pages_in_a_browser",
-    *("test_hostile_visitors", "test_space", "test_submissions", "test_metric_folders"),
-    *("test_review_page", "test_pairs", "test_finetune", "test_runner", "test_hub_storage"),
-    *("test_contributing", "test_audit", "test_login", "test_generate", "test_publishing_spaces", "test_every_metric"),
-    *("test_finetune_resume", "test_storage", "test_released_data", "test_toy_scenes_blind", "test_refine"),
-    *("test_launch_predictions", "test_uploads", "test_toy_scenes_baselines", "test_resume"),
+    *("test_commands", "test_every_benchmark", "test_every_family", "test_every_metric", "test_new_benchmark"),
+    *("test_pages_in_a_browser", "test_finetune_resume", "test_toy_scenes_blind", "test_finetune", "test_review_page"),
+    *("test_metric_folders", "test_contributing", "test_toy_scenes_baselines", "test_publishing_spaces", "test_pairs"),
+    *("test_runner", "test_audit", "test_released_data", "test_launch_predictions", "test_uploads", "test_space"),
+    *("test_hub_storage", "test_login", "test_generate", "test_storage", "test_refine", "test_resume"),
 )
 
 
@@ -108,7 +106,7 @@ def shared_data():
 
 @pytest.fixture(scope="module")
 def browser():
-    """Debian's Chromium, driven by Playwright; what needs it is skipped where it is not installed."""
+    """A profile of Debian's Chromium, whose cache the pages of a file share; skips where it is not installed."""
     from playwright.sync_api import sync_playwright
 
     path = shutil.which("chromium")
@@ -117,7 +115,7 @@ def browser():
     quiet = ("no-sandbox", "disable-quic", "no-first-run", "disable-sync", "disable-background-networking")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=[f"--{name}" for name in quiet])
-        yield browser
+        yield browser.new_context()
         browser.close()
 
 
@@ -126,8 +124,10 @@ def new_page(browser):
     """A function that opens an empty page of some width; at the end no page may have met an error."""
     errors, pages = [], []
 
-    def new_page(width=1440, **options):
-        page = browser.new_page(viewport={"width": width, "height": 900}, **options)
+    def new_page(width=1440, **media):
+        page = browser.new_page()
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(**media)
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("dialog", lambda dialog: (errors.append("a script ran"), dialog.dismiss()))

@@ -23,6 +23,7 @@ from vl_assay.hub_datasets.authoring.config import BenchmarkConfig, GenerateConf
 from vl_assay.hub_datasets.toy_scenes.builder import ToyScenes
 from vl_assay.metrics.common.command_line import build_app, main
 from vl_assay.metrics.common.errors import VLAssayError
+from vl_assay.metrics.results import compute
 from vl_assay.model_wrappers.engine.commands import RunSettings
 from vl_assay.model_wrappers.finetune.commands import FinetuneConfig
 
@@ -44,8 +45,10 @@ def commands(path):
 
 @pytest.fixture(scope="module")
 def small_benchmarks(toy):
-    """The generated benchmarks with few scenes, in the train split too."""
+    """The generated benchmarks with few scenes, in the train split too, and intervals of few resamples."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(compute.DEFAULTS, "resamples", 100)
+        patch.setattr("vl_assay.hub_datasets.chat.calls.FIRST_WAIT", 0.001)
         sources_toy_order.shrink(patch)
         for config in ToyScenes.BUILDER_CONFIGS:
             patch.setattr(config, "train_scenes", min(config.train_scenes, 40))

@@ -11,6 +11,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 CASES = "tests/support/metric_cases.py"
 NEW = (
@@ -84,6 +86,7 @@ def guide():
     return files, "".join(re.findall(r"```bash\n(.*?)```", text, flags=re.DOTALL)).splitlines()
 
 
+@pytest.mark.slow  # as it runs the suites over all benchmarks and metrics in a process of their own
 def test_what_the_guide_adds_is_found_built_scored_judged_and_installed(tmp_path):
     # The package's name is that of the folder above the four.
     copy = tmp_path / "vl_assay"

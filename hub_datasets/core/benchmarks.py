@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -211,8 +212,13 @@ class Benchmark:
 
 def benchmark_names() -> list[str]:
     """Return the sorted names of all benchmarks, with `plugins` and those that this process has adopted."""
+    return sorted({*_ADOPTED, *_listed()})
+
+
+@cache
+def _listed() -> frozenset[str]:
     outside = [name for name, path in plugins("benchmarks").items() if (path / "benchmark.py").is_file()]
-    return sorted({*_ADOPTED, *outside, *(path.parent.name for path in _BENCHMARKS.glob("*/benchmark.py"))})
+    return frozenset([*outside, *(path.parent.name for path in _BENCHMARKS.glob("*/benchmark.py"))])
 
 
 def adopt(reference: str) -> str:
@@ -352,6 +358,8 @@ def code_hash(name: str) -> str:
 
 
 def _check(name: str) -> None:
+    if name not in benchmark_names():
+        _listed.cache_clear()  # its folder may be new
     check_known("benchmark", [name], benchmark_names())
 
 

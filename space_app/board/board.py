@@ -158,12 +158,7 @@ class Board:
 
     def count(self, column: BoardColumn) -> int:
         """Return the number of rows that have a value in a column, without references."""
-        return self._counts.get(column, 0)
-
-    @cached_property
-    def _counts(self) -> dict[BoardColumn, int]:
-        models = {key for key, row in self._rows.items() if not row.is_reference}
-        return {column: len(models & cells.keys()) for column, cells in self._cells.items()}
+        return sum(not self._rows[key].is_reference for key in self._cells.get(column, ()))
 
     def models(self, origin: str | None = None) -> list[str]:
         """Return the names of all models, or of those with rows of an origin, in the order of the entries."""

@@ -160,7 +160,7 @@ class Catalogue:
         """
         submission = self._provenance[sha256].submission if sha256 in self._provenance else None
         if submission is not None:
-            predictions = read_stored(self.storage, f"requests/{submission.id}/{sha256}.parquet")
+            predictions = read_stored(self.storage, submission.id, sha256)
         elif sha256 in shipped_predictions():
             predictions = read_predictions(shipped_predictions()[sha256])
         else:

@@ -28,7 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -55,7 +55,7 @@ RECEIPT, VISITOR = "the receipt's holder", "a visitor without a login"
 REVIEW_STATUSES = ("accepted", "flagged", "withdrawn")
 _ID = re.compile("[0-9a-f]{16}")
 _REVIEW = re.compile(r"/reviews/[^/]+-([0-9a-f]{8})\.json$")
-DAMAGE = (StorageError, ValueError, KeyError, TypeError, RecursionError, AttributeError, OverflowError)
+_DAMAGE = (StorageError, ValueError, KeyError, TypeError, RecursionError, AttributeError, OverflowError)
 
 # Stored files never change, so each is read once.
 _known: WeakKeyDictionary[Storage, dict[str, Any]] = WeakKeyDictionary()
@@ -132,20 +132,34 @@ def results_of(storage: Storage, submission: Submission) -> list[Result]:
     return known[path]
 
 
-def read_stored(storage: Storage, path: str) -> Predictions:
-    """Return the predictions in a file that is named by its SHA-256; they were validated before they were stored.
+def read_upload(storage: Storage, id: str, sha256: str) -> bytes:
+    """Return a predictions file of a submission, as it was stored.
 
     Raises:
         StorageError: there is no such file, or it is damaged.
+    """
+    content = storage.read(upload_path(id, sha256))
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise StorageError(f"{upload_path(id, sha256)} is damaged: its content has another hash")
+    return content
+
+
+def read_stored(storage: Storage, id: str, sha256: str) -> Predictions:
+    """Return the predictions in a file of a submission; they were validated before they were stored.
+
+    Raises:
+        StorageError: as `read_upload`.
         PredictionsError: it cannot be read.
     """
-    content = storage.read(path)
-    if hashlib.sha256(content).hexdigest() != PurePosixPath(path).stem:
-        raise StorageError(f"the predictions file {path} is damaged")
     with TemporaryDirectory(prefix="vl-assay-predictions-") as folder:
         file = Path(folder) / "predictions.parquet"
-        file.write_bytes(content)
+        file.write_bytes(read_upload(storage, id, sha256))
         return read_predictions(file)
+
+
+def upload_path(id: str, sha256: str) -> str:
+    """Return the path of a predictions file of a submission."""
+    return f"requests/{id}/{sha256}.parquet"
 
 
 def record_path(id: str) -> str:
@@ -189,11 +203,10 @@ def _with_parts(benchmark: str, task: str) -> list[Task]:
     return []
 
 
-def _record(storage: Storage, id: str) -> dict[str, Any] | str:
-    """Return the fields of a stored record, or an error message."""
+def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
     path = record_path(id)
     try:
-        record = load(storage, path)
+        record = _load(storage, path)
         if (record["schema"], record["version"], record["id"]) != (SCHEMA, VERSION, id):
             raise ValueError(f"schema {record['schema']!r}, version {record['version']!r}, id {record['id']!r}")
         texts = [record["user"], record["time"], record.get("key", ""), record["model"]["name"], *record["flags"]]
@@ -201,18 +214,12 @@ def _record(storage: Storage, id: str) -> dict[str, Any] | str:
         if not all(isinstance(text, str) for text in texts) or not record["predictions"]:
             raise ValueError("a field has the wrong type")
         datetime.fromisoformat(record["time"]).astimezone(UTC)
-    except DAMAGE as error:
-        return unreadable(path, error)
-    return record
-
-
-def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
-    record = _record(storage, id)
-    if isinstance(record, str):
-        return Submission(id, problems=(record,))
-    reviews = [path for path in paths if path.startswith(f"requests/{id}/reviews/")]
-    latest, problems = _latest_review(storage, reviews)
-    judgement, _ = _latest_review(storage, reviews, without=(record["user"] or RECEIPT, VISITOR))
+    except _DAMAGE as error:
+        return Submission(id, problems=(_unreadable(path, error),))
+    review_paths = [path for path in paths if path.startswith(f"requests/{id}/reviews/")]
+    reviews, problems = _reviews(storage, review_paths)
+    latest = reviews[-1] if reviews else {}
+    judgements = [review["status"] for review in reviews if review["by"] not in (record["user"] or RECEIPT, VISITOR)]
     if latest and not problems:
         status = latest["status"]
     elif record["flags"] or problems:  # what cannot be read may have been a withdrawal
@@ -227,39 +234,31 @@ def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
         flags=tuple(record["flags"]),
         reason=str(latest.get("reason", "")),
         reviewer=str(latest.get("by", "")),
-        judgement=judgement.get("status", ""),
-        reviews=max(latest.get("number", 0), len(reviews)),
+        judgement=judgements[-1] if judgements else "",
+        reviews=max(latest.get("number", 0), len(review_paths)),
         problems=tuple(problems),
     )
 
 
-def _latest_review(
-    storage: Storage, paths: Sequence[str], without: Sequence[str] = ()
-) -> tuple[dict[str, Any], list[str]]:
-    """Return the latest valid review that is not by one of `without`, or {}, and the problems of others.
-
-    Numbers decide and not times, since clocks are set back.
-    """
-    latest: dict[str, Any] = {}
-    problems = []
-    for path in sorted(paths):
+def _reviews(storage: Storage, paths: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the valid reviews by number, since clocks are set back, and messages on the others."""
+    reviews, problems = [], []
+    for path in paths:
         try:
-            review = load(storage, path)
-            if review["status"] not in REVIEW_STATUSES or not isinstance(review["number"], int):
+            review = _load(storage, path)
+            if review["status"] not in REVIEW_STATUSES or not isinstance(review["number"], int) or not review["by"]:
                 raise ValueError(f"the status {review['status']!r}, the number {review['number']!r}")
-            if review["number"] >= latest.get("number", 0) and review["by"] not in without:
-                latest = review
-        except DAMAGE as error:
-            problems.append(unreadable(path, error))
-    return latest, problems
+            reviews.append(review)
+        except _DAMAGE as error:
+            problems.append(_unreadable(path, error))
+    return sorted(reviews, key=lambda review: review["number"]), problems
 
 
-def unreadable(path: str, error: Exception) -> str:
-    """Return the message on a file that cannot be read, for one of the errors `DAMAGE`."""
+def _unreadable(path: str, error: Exception) -> str:
     return f"{path} cannot be read ({type(error).__name__}: {error})"
 
 
-def load(storage: Storage, path: str) -> Any:
+def _load(storage: Storage, path: str) -> Any:
     """Return the JSON document at a path, read once; ValueError if it is not as it was written."""
     known = _known.setdefault(storage, {})
     if path not in known:

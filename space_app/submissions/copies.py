@@ -50,21 +50,23 @@ class CopySource(NamedTuple):
     sketch: str
 
 
-def find_copied(described: Mapping[str, Any], sources: Iterable[CopySource]) -> Iterator[str]:
-    """Yield a sentence for each source that the predictions appear to be copied from.
+def find_copied(described: Mapping[str, Any], name: str, stored: Iterable[CopySource]) -> Iterator[str]:
+    """Yield a sentence for each source that the predictions of a model appear to be copied from.
 
     Args:
         described: the ``benchmark``, ``task``, ``scores`` and ``sketch`` of the predictions.
-        sources: the predictions to compare with.
+        name: the model's name; shipped predictions of this name are its own.
+        stored: the stored predictions to compare with, in addition to the shipped ones.
     """
-    label = f"{described['benchmark']}/{described['task']}"
-    for source in sources:
-        if (source.benchmark, source.task) != (described["benchmark"], described["task"]):
+    benchmark, task = described["benchmark"], described["task"]
+    shipped = shipped_sources(benchmark, task).items()
+    for source in [*(source for model, source in shipped if not is_same_name(model, name)), *stored]:
+        if (source.benchmark, source.task) != (benchmark, task):
             continue
         if source.scores == described["scores"]:
-            yield f"{label}: The scores are the same as those of {source.name}."
+            yield f"{benchmark}/{task}: The scores are the same as those of {source.name}."
         elif similarity := _likeness(described["sketch"], source.sketch):
-            yield f"{label}: The scores are close to those of {source.name}: {similarity}."
+            yield f"{benchmark}/{task}: The scores are close to those of {source.name}: {similarity}."
 
 
 @cache
@@ -78,12 +80,6 @@ def shipped_sources(benchmark: str, task: str) -> dict[str, CopySource]:
             hash_and_sketch = scores_hash(predictions), sketch(predictions)
             sources[name] = CopySource(f"{name}, {SHIPPED}", benchmark, task, *hash_and_sketch)
     return sources
-
-
-def copied_from_shipped(described: Mapping[str, Any], name: str) -> Iterator[str]:
-    """Run `find_copied` against the models shipped with this package, except one named `name`."""
-    shipped = shipped_sources(described["benchmark"], described["task"])
-    return find_copied(described, [source for model, source in shipped.items() if not is_same_name(model, name)])
 
 
 def scores_hash(predictions: Predictions) -> str:

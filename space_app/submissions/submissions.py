@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from ...metrics.common.errors import (
@@ -43,11 +43,13 @@ from ..storage.records import (
     VISITOR,
     Submission,
     get_submission,
+    read_upload,
     record_path,
     results_path,
     submissions,
+    upload_path,
 )
-from .copies import CopySource, copied_from_shipped, find_copied, scores_hash, sketch
+from .copies import CopySource, find_copied, scores_hash, sketch
 from .plausibility import find_flags
 from .uploads import (
     SANDBOX,
@@ -98,17 +100,13 @@ class Receipt:
     key: str = ""
 
 
-@dataclass(frozen=True)
-class _Draft:
-    """A submission that has been validated and evaluated, and is not stored.
-
-    Its `contents` are the uploads, with the benchmark's images in place of other ones.
-    """
+class _Draft(NamedTuple):
+    """A validated submission and its results; `contents` are the uploads with the benchmark's image keys."""
 
     contents: list[bytes]
     model: dict[str, Any]
     predictions: tuple[dict[str, Any], ...]
-    flags: tuple[str, ...]
+    flags: list[str]
     results: bytes
 
 
@@ -294,12 +292,12 @@ def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[s
     model = {**typed, "name": typed["name"] or model_name}
     check_name(model["name"], published_names())
     described = tuple(map(_describe, files.values(), contents))
-    return _Draft(contents, model, described, tuple(flags), SANDBOX.compute(contents, "a predictions file", **OPTIONS))
+    return _Draft(contents, model, described, flags, SANDBOX.compute(contents, "a predictions file", **OPTIONS))
 
 
 def _store(storage: Storage, id: str, user: str, draft: _Draft, key: str, now: Callable[[], datetime]) -> bool:
     """Store a request within the rate limit; return False if it was stored in the meantime."""
-    files = {f"requests/{id}/{_sha256(content)}.parquet": content for content in draft.contents}
+    files = {upload_path(id, _sha256(content)): content for content in draft.contents}
     with _adding:
         if storage.paths(record_path(id)):
             return False
@@ -319,14 +317,7 @@ def _store(storage: Storage, id: str, user: str, draft: _Draft, key: str, now: C
 
 
 def _compute_stored(storage: Storage, submission: Submission) -> bytes:
-    contents = []
-    for described in submission.predictions:
-        content = storage.read(f"requests/{submission.id}/{described['sha256']}.parquet")
-        if _sha256(content) != described["sha256"]:
-            raise PredictionsError(
-                f"the stored predictions {described['sha256']} are damaged: their content has another hash"
-            )
-        contents.append(content)
+    contents = [read_upload(storage, submission.id, described["sha256"]) for described in submission.predictions]
     return SANDBOX.compute(contents, "a stored predictions file", **OPTIONS)
 
 
@@ -378,28 +369,16 @@ def _compare(draft: _Draft, user: str, storage: Storage, stored: Sequence[Submis
     _check_name(name, user, storage, stored)
     sources = []
     for submission in stored:
-        judged = f", which is {submission.status}" if submission.status in ("withdrawn", "flagged") else ""
-        if submission.model is None:
-            continue
-        is_own = user and (submission.user, submission.model["name"]) == (user, name)
+        is_judged = submission.status in ("withdrawn", "flagged")
+        theirs = (submission.model or {}).get("name", "")
+        is_own = user and (submission.user, theirs) == (user, name)
         if is_own and not submission.problems and submission.judgement not in ("withdrawn", "flagged"):
             continue
-        source = f"{submission.model['name']} in the submission {submission.id}{judged}"
-        sources += [
-            CopySource(
-                source,
-                predictions["benchmark"],
-                predictions["task"],
-                predictions.get("scores", ""),
-                predictions.get("sketch", ""),
-            )
-            for predictions in submission.predictions
-        ]
-    return [
-        flag
-        for predictions in draft.predictions
-        for flag in (*copied_from_shipped(predictions, name), *find_copied(predictions, sources))
-    ]
+        source = f"{theirs} in the submission {submission.id}{f', which is {submission.status}' if is_judged else ''}"
+        for known in submission.predictions:
+            facts = known["benchmark"], known["task"], known.get("scores", ""), known.get("sketch", "")
+            sources.append(CopySource(source, *facts))
+    return [flag for described in draft.predictions for flag in find_copied(described, name, sources)]
 
 
 def _check_rate(stored: Iterable[Submission], user: str, now: datetime) -> None:
@@ -413,16 +392,13 @@ def _check_rate(stored: Iterable[Submission], user: str, now: datetime) -> None:
         for submission in stored
         if submission.time and _HOUR > now - (time := datetime.fromisoformat(submission.time)) > -_HOUR
     )
-    own_times = [(time, name) for time, name in recent if user and name == user]
-    for times, name, most in ((own_times, "VL_ASSAY_USER_RATE_LIMIT", 10), (recent, "VL_ASSAY_RATE_LIMIT", 60)):
-        limit = positive_setting(name, most)
-        if len(times) >= limit:
-            raise RateLimitError(limit, times[-limit][0] + _HOUR, user if times is own_times else "")
+    own_times = [time for time, name in recent if user and name == user]
+    _check_limit(own_times, user, "submissions")
+    _check_limit([time for time, _ in recent], "", "submissions")
 
 
 def _count_check(storage: Storage, user: str, now: datetime) -> None:
     """Count a check; raise `RateLimitError` if a user, or all visitors without a login, made too many in an hour."""
-    limit = _CHECKS * positive_setting(*(("VL_ASSAY_USER_RATE_LIMIT", 10) if user else ("VL_ASSAY_RATE_LIMIT", 60)))
     with _adding:
         users = _checks.setdefault(storage, {})
         for name, times in [*users.items()]:
@@ -430,9 +406,15 @@ def _count_check(storage: Storage, user: str, now: datetime) -> None:
             if not users[name]:
                 del users[name]
         own_times = users.setdefault(user, [])
-        if len(own_times) >= limit:
-            raise RateLimitError(limit, own_times[-limit] + _HOUR, user, "checks")
+        _check_limit(own_times, user, "checks", _CHECKS)
         own_times.append(now)
+
+
+def _check_limit(times: Sequence[datetime], user: str, noun: str, factor: int = 1) -> None:
+    """Raise `RateLimitError` if the last hour's `times` reach a user's limit, or without a user that of all."""
+    limit = factor * positive_setting(*(("VL_ASSAY_USER_RATE_LIMIT", 10) if user else ("VL_ASSAY_RATE_LIMIT", 60)))
+    if len(times) >= limit:
+        raise RateLimitError(limit, times[-limit] + _HOUR, user, noun)
 
 
 def _sha256(content: bytes) -> str:

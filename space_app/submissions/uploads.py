@@ -10,7 +10,7 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import comb
@@ -302,7 +302,7 @@ def _metadata(footer: Footer, label: str) -> dict[str, Any]:
     return metadata
 
 
-def _problems(value: Any, where: str, depth: int = 0) -> Iterable[str]:
+def _problems(value: Any, where: str, depth: int = 0) -> Iterator[str]:
     """Yield a message for each value in untrusted metadata that should not be stored or shown."""
     if depth > _DEEPEST:
         yield f"{where[:200]} is nested more than {_DEEPEST} levels deep; predictions are flatter"
@@ -374,16 +374,13 @@ def _check_rows(predictions: Predictions, data: TaskData, label: str) -> None:
     rows = [by_id[example.id] for example in data.examples]
     correct, columns = _retrieval_set(data, rows) if data.task.task_type == "retrieval" else ({}, 0)
     for example, row in zip(data.examples, rows, strict=True):
-        problem = _other_values(example, row, correct) or _other_shape(row, example, columns)
-        problem = problem or _other_images(example, row)
-        if problem:
+        for problem in _row_problems(example, row, correct, columns):
             raise PredictionsError(f"{label}: the example {_shown(row.id)}: {problem}")
 
 
-def _other_values(example: Example, row: Row, correct: Mapping[str, list[int]]) -> str | None:
-    """Return a message on the first column, except the model's scores, whose values differ from the dataset."""
-    ours: dict[str, Any] = example.facts()
-    del ours["images"]
+def _row_problems(example: Example, row: Any, correct: Mapping[str, list[int]], columns: int) -> Iterator[str]:
+    """Yield messages on columns whose values differ from the dataset, and on scores and images of another shape."""
+    ours = example.facts() | {"images": row.images}
     if row.task_type in ("matching", "text_similarity"):
         ours["correct"] = example.correct
     elif row.task_type == "retrieval":
@@ -396,29 +393,23 @@ def _other_values(example: Example, row: Row, correct: Mapping[str, list[int]]) 
         ours |= {"positive": example.positive, "pair": example.pair, "phrases": phrases, "truth": truth}
     for name, value in ours.items():
         if getattr(row, name) != value:
-            return f"its {name} is {_shown(getattr(row, name))}, in the dataset {_shown(value)}; leave it unchanged"
-    return None
-
-
-def _other_shape(row: Any, example: Example, columns: int) -> str | None:
+            yield f"its {name} is {_shown(getattr(row, name))}, in the dataset {_shown(value)}; leave it unchanged"
+    count = len(example.captions)
     if not row.is_scored:
-        return None
-    if row.task_type == "matching" and len(row.scores[0]) != len(example.captions):
-        return f"{len(row.scores[0])} scores of an image; it has {len(example.captions)} captions, each with a score"
-    if row.task_type == "text_similarity" and len(row.scores[0]) != comb(len(example.captions), 2):
-        return f"{len(row.scores[0])} scores; its {len(example.captions)} captions are scored in pairs, each pair once"
-    if row.task_type == "retrieval" and len(row.scores) != columns:
-        return f"{len(row.scores):,} scores; the set has {columns:,} different captions, each with a score"
-    if row.task_type == "detection" and any(len(boxes) > MOST_BOXES for boxes in row.scores):
-        return f"more than {MOST_BOXES} boxes for a phrase; set max_boxes to {MOST_BOXES} or fewer"
-    return None
-
-
-def _other_images(example: Example, row: Row) -> str | None:
+        pass
+    elif row.task_type == "matching" and len(row.scores[0]) != count:
+        yield f"{len(row.scores[0])} scores of an image; it has {count} captions, each with a score"
+    elif row.task_type == "text_similarity" and len(row.scores[0]) != comb(count, 2):
+        yield f"{len(row.scores[0])} scores; its {count} captions are scored in pairs, each pair once"
+    elif row.task_type == "retrieval" and len(row.scores) != columns:
+        yield f"{len(row.scores):,} scores; the set has {columns:,} different captions, each with a score"
+    elif row.task_type == "detection" and any(len(boxes) > MOST_BOXES for boxes in row.scores):
+        yield f"more than {MOST_BOXES} boxes for a phrase; set max_boxes to {MOST_BOXES} or fewer"
     if len(row.images) != len(example.images):
-        return f"{len(row.images)} images; it has {len(example.images)}"
-    strange = next((key for key in row.images if key and not _IMAGE_KEY.fullmatch(key)), None)
-    return strange and f"the image key {_shown(strange)}; a key has 32 hexadecimal digits"
+        yield f"{len(row.images)} images; it has {len(example.images)}"
+    for key in row.images:
+        if key and not _IMAGE_KEY.fullmatch(key):
+            yield f"the image key {_shown(key)}; a key has 32 hexadecimal digits"
 
 
 def _retrieval_set(data: TaskData, rows: Sequence[Row]) -> tuple[dict[str, list[int]], int]:

@@ -18,13 +18,12 @@ def shared_space(toy, tmp_path_factory):
 
 @pytest.fixture
 def visit(new_page, shared_space):
-    """A function that opens a tab at an address in a window."""
+    """A function that opens a tab, with a query in its address."""
     from pages_support import DRAWN
 
-    def visit(tab="leaderboard", width=1440, dark=False, query=""):
-        page = new_page(width, has_touch=width < 500)
-        theme = "dark" if dark else "light"
-        page.goto(f"{shared_space.address}/?__theme={theme}&tab={tab}{query}", wait_until="domcontentloaded")
+    def visit(tab="leaderboard", query=""):
+        page = new_page()
+        page.goto(f"{shared_space.address}/?__theme=light&tab={tab}{query}", wait_until="domcontentloaded")
         drawn = ".assay-board, .assay-verdict, .assay-example, #profile h2, #profile .assay-message"
         page.locator(drawn if query else DRAWN[tab]).locator("visible=true").first.wait_for()
         return page

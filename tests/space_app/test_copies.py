@@ -22,7 +22,8 @@ def described(gaps):
 
 
 def flags(gaps, others):
-    return [*find_copied(described(others), [CopySource("another", "b", "t", *list(described(gaps).values())[2:])])]
+    source = CopySource("another", *described(gaps).values())
+    return [*find_copied(described(others), "a model", [source])]
 
 
 def every(step, first=0):

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
-import threading
-import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import gradio as gr
 import httpx
 import pytest
-import uvicorn
 from login_support import call, cookie, on_a_space
 from space_support import VQA, served
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.responses import PlainTextResponse
-from starlette.routing import Route
 from submission_support import model_predictions
 
 from vl_assay.metrics.common.errors import PredictionsError, SubmissionError
@@ -56,18 +50,13 @@ def memory_below(megabytes):
     assert most() - before < 1024 * megabytes
 
 
-def slow_upload(address):
-    """A connection that has begun to upload and sends nothing more."""
-    connection = socket.create_connection((address.hostname, address.port), timeout=30)
-    connection.sendall(BEGIN + b"Content-Length: 900\r\n\r\n--b\r\n")
-    return connection
-
-
 @pytest.mark.slow
 def test_a_thousand_slow_uploads_do_not_keep_others_from_the_page(space):
+    address = urlsplit(space.address)
     with ExitStack() as stack:
         for _ in range(1100):
-            stack.enter_context(slow_upload(urlsplit(space.address)))
+            connection = stack.enter_context(socket.create_connection((address.hostname, address.port), timeout=30))
+            connection.sendall(BEGIN + b"Content-Length: 900\r\n\r\n--b\r\n")
         assert httpx.get(space.address, timeout=10).status_code == 200
 
 
@@ -77,77 +66,78 @@ def handler(space, event, name):
     return next(function for function in functions if getattr(function, "__name__", "") == name)
 
 
-@pytest.mark.parametrize(("event", "number"), [("load", 94), ("tick", 95)])
-def test_what_is_withdrawn_elsewhere_goes_from_pages_that_open_and_from_open_ones(event, number, space, toy, tmp_path):
-    receipt = call(space, model_predictions(toy, tmp_path, number), {"cookie": cookie("ada")})
-    assert space.catalogue.board.entry(VQA, f"model {number}", "recomputed")
-    seen = space.catalogue.version
-    review(open_storage(space.folder), receipt["id"], "withdrawn", "a copy", "maintainer")
-    if event == "load":
-        *_, table, _ = handler(space, event, "open")(SimpleNamespace(query_params="view=Toy+Scenes"))
-        assert "demo-clip" in table
-    else:
-        tick, choices = handler(space, event, "_tick"), (OVERVIEW, [VQA.heading], "", *[None] * 4, False, False, "")
-        version, *_, table, _ = tick(seen, *choices)
-        assert version == space.catalogue.version > seen
-        assert all(update == gr.skip() for update in tick(version, *choices))
-    assert f"model {number}" not in table
-    assert space.catalogue.board.entry(VQA, f"model {number}", "recomputed") is None
+def test_what_is_withdrawn_elsewhere_goes_from_open_pages_and_from_those_that_open(space, toy, tmp_path):
+    receipt = call(space, model_predictions(toy, tmp_path, 94), {"cookie": cookie("ada")})
+    elsewhere, seen = open_storage(space.folder), space.catalogue.version
+    assert space.catalogue.board.entry(VQA, "model 94", "recomputed")
+    review(elsewhere, receipt["id"], "withdrawn", "a copy", "maintainer")
+    tick, choices = handler(space, "tick", "_tick"), (OVERVIEW, [VQA.heading], "", *[None] * 4, False, False, "")
+    version, *_, table, _ = tick(seen, *choices)
+    assert version == space.catalogue.version > seen
+    assert all(update == gr.skip() for update in tick(version, *choices))
+    assert "model 94" not in table
+    assert space.catalogue.board.entry(VQA, "model 94", "recomputed") is None
+    for status, is_shown in (("accepted", True), ("withdrawn", False)):
+        review(elsewhere, receipt["id"], status, "", "maintainer")
+        asked = SimpleNamespace(query_params=urlencode({"scores": VQA.heading}))
+        *_, table, _ = handler(space, "load", "open")(asked)
+        assert ("model 94" in table) is is_shown
 
 
-@pytest.fixture(scope="module")
-def small_server():
-    """A server that reads uploads, with small limits; the address of its uploads."""
-
-    async def upload(request):
-        return PlainTextResponse(str(len(await request.body())))
-
-    limits = Middleware(UploadLimit, size=1000, body=500, at_once=2, wait=0.3, patience=0.6, rate=100.0)
-    config = uvicorn.Config(
-        Starlette(routes=[Route("/{path:path}", upload, methods=["GET", "POST", "PUT"])], middleware=[limits]),
-        port=0,
-        log_level="error",
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    host, port = server.servers[0].sockets[0].getsockname()
-    yield f"http://{host}:{port}/gradio_api/upload"
-    server.should_exit = True
-    thread.join()
+async def read_all(scope, receive, send):
+    """An application that answers with the size of the body."""
+    size, more = 0, True
+    while more:
+        message = await receive()
+        size, more = size + len(message["body"]), message["more_body"]
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": str(size).encode()})
 
 
-def test_uploads_are_limited_in_size_in_time_and_in_number(small_server):
-    assert httpx.post(small_server, content=b"x" * 1000).text == "1000"
-    large = httpx.post(small_server, content=b"x" * 1001)
-    assert (large.status_code, "send fewer" in large.text) == (413, True)
-    for method, path in (("POST", "call/upload"), ("PUT", "x"), ("GET", "queue/data"), ("POST", "")):
-        address = small_server.replace("upload", path)
-        assert httpx.request(method, address, content=b"x" * 500).text == "500"
-        for content in (b"x" * 501, iter([b"x"] * 501)):  # in one piece, and without a length
-            assert httpx.request(method, address, content=content).status_code == 413
+async def answer(limited, *chunks, path="/gradio_api/upload", ends=True):
+    """Status, text and headers of the answer to a request; without an end its sender stalls after the last chunk."""
+    left, sent = [*chunks], []
 
-    address, start = urlsplit(small_server), time.monotonic()
-    with ExitStack() as stack:
-        slow = [stack.enter_context(slow_upload(address)) for _ in range(2)]
-        time.sleep(0.1)
-        third = httpx.post(small_server, content=b"x")
-        answers = [connection.recv(100) for connection in slow]
-    assert (third.status_code, third.headers["retry-after"]) == (503, "60")
-    assert [answer.split()[1] for answer in answers] == [b"408", b"408"]
-    assert time.monotonic() - start < 4
-    assert httpx.post(small_server, content=b"x").text == "1"
+    async def receive():
+        if not left:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left) or not ends}
+
+    async def send(message):
+        sent.append(message)
+
+    await limited({"type": "http", "path": path}, receive, send)
+    start, body = sent
+    return start["status"], body["body"].decode(), dict(start["headers"])
 
 
-@pytest.mark.parametrize("path", ["queue/join", "call/submit", "run/upload"])
+def test_uploads_are_limited_in_size_in_time_and_in_number():
+    async def requests():
+        limited = UploadLimit(read_all, size=1000, body=500, at_once=2, wait=0.01, patience=0.5, rate=1e5)
+        assert await answer(limited, b"x" * 1000) == (200, "1000", {})
+        status, text, _ = await answer(limited, b"x" * 1001)
+        assert (status, "send fewer" in text) == (413, True)
+        for path in ("/gradio_api/call/upload", "/gradio_api/queue/data", "/"):
+            assert await answer(limited, b"x" * 500, path=path) == (200, "500", {})
+            for chunks in ([b"x" * 501], [b"x"] * 501):
+                assert (await answer(limited, *chunks, path=path))[0] == 413
+        slow = [asyncio.create_task(answer(limited, b"x", ends=False)) for _ in range(2)]
+        await asyncio.sleep(0)
+        status, _, headers = await answer(limited, b"x")
+        assert (status, headers[b"retry-after"]) == (503, b"60")
+        assert [status for status, *_ in await asyncio.gather(*slow)] == [408, 408]
+        assert await answer(limited, b"x") == (200, "1", {})
+
+    asyncio.run(requests())
+
+
+@pytest.mark.parametrize("path", ["queue/join", "call/submit"])
 def test_a_large_body_takes_no_memory_whatever_page_it_is_for(path, space):
     body = b'{"data": [' + b"{}," * (6 << 20) + b"{}]}"
     with memory_below(60):
         address, headers = f"{space.address}/gradio_api/{path}", {"content-type": "application/json"}
-        answer = httpx.post(address, content=body, headers=headers, timeout=60)
-    assert answer.status_code == 413
+        refused = httpx.post(address, content=body, headers=headers, timeout=60)
+    assert refused.status_code == 413
 
 
 def test_files_are_refused_before_they_are_read(tmp_path):

@@ -16,7 +16,7 @@ from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import BoardColumn, of_results
 from vl_assay.space_app.board.launch import RESULTS, SHIPPED, shipped, shipped_predictions, shipped_results
 from vl_assay.space_app.pages.compare import differences_html
-from vl_assay.space_app.submissions.copies import copied_from_shipped, scores_hash, sketch
+from vl_assay.space_app.submissions.copies import find_copied, scores_hash, sketch
 from vl_assay.space_app.submissions.submissions import OPTIONS
 
 AGAIN = "make the folder anew: python tests/make_launch_predictions.py"
@@ -31,10 +31,9 @@ def catalogue():
 
 
 def predictions_files():
-    """The files; AP of two mocks takes long to resample, and that of a model shows as much."""
+    """The files; average precision takes long to resample."""
     for path in sorted(shipped_predictions().values()):
-        is_long = path.name.startswith("mock") and "detection" in path.name
-        yield pytest.param(path, id=path.name, marks=[pytest.mark.slow] if is_long else [])
+        yield pytest.param(path, id=path.name, marks=[pytest.mark.slow] if "detection" in path.name else [])
 
 
 def rounded(value):
@@ -142,6 +141,6 @@ def test_a_copy_of_shipped_predictions_under_another_name_is_told_even_with_othe
     for row in own.rows:
         row.scores[0][0] += 2.3e-7
     copy = {"benchmark": "toy_scenes", "task": "itm", "scores": scores_hash(own), "sketch": sketch(own)}
-    [flag] = copied_from_shipped(copy, "a copy")
+    [flag] = find_copied(copy, "a copy", [])
     assert flag.startswith(f"toy_scenes/itm: The scores are close to those of demo-clip, {SHIPPED}: their rank")
-    assert [*copied_from_shipped(copy, "demo-clip")] == []
+    assert [*find_copied(copy, "demo-clip", [])] == []

@@ -39,16 +39,23 @@ def test_without_a_space_there_is_no_login_and_no_name(tmp_path):
     assert login.visitor(profile("ada")) == ""
 
 
-def test_a_submission_bears_the_name_of_who_logs_in_with_the_button_or_sends_a_token(space, toy, tmp_path):
+@pytest.fixture(scope="module")
+def receipts(space, toy, tmp_path_factory):
+    """The receipts of a user who has logged in with the button, and of one who sends a token."""
+    folder = tmp_path_factory.mktemp("predictions")
+    return {
+        "grace": call(space, model_predictions(toy, folder, 1), {"cookie": cookie("grace")}),
+        "ada": call(space, model_predictions(toy, folder, 2), oauth_token="hf_adas_own_token"),
+    }
+
+
+def test_a_submission_bears_the_name_of_who_logs_in_with_the_button_or_sends_a_token(space, receipts):
     page = httpx.get(space.address).text
     assert "Sign in with Hugging Face" in page
     assert "[The files of this Space](https://huggingface.co/spaces/me/board/tree/main) hold the leaderboard" in page
-    receipts = [
-        call(space, model_predictions(toy, tmp_path, 1), {"cookie": cookie("grace")}),
-        call(space, model_predictions(toy, tmp_path, 2), oauth_token="hf_adas_own_token"),
-    ]
-    assert [receipt["status"] for receipt in receipts] == ["accepted"] * 2
-    assert [each.user for each in submissions(space.storage)][-2:] == ["grace", "ada"]
+    assert [receipt["status"] for receipt in receipts.values()] == ["accepted"] * 2
+    users = {each.id: each.user for each in submissions(space.storage)}
+    assert {name: users[receipt["id"]] for name, receipt in receipts.items()} == {"grace": "grace", "ada": "ada"}
 
 
 STRANGERS = [
@@ -104,22 +111,17 @@ def test_anyone_may_check_predictions(space, toy, tmp_path):
     assert "The check found no errors" in check([str(model_predictions(toy, tmp_path, 4))], None, *TYPED)
 
 
-def test_users_withdraw_their_own_submissions_and_no_others(space, toy, tmp_path):
-    receipts = {
-        name: call(space, model_predictions(toy, tmp_path, number), {"cookie": cookie(name)})["id"]
-        for number, name in ((5, "eve"), (6, "mallory"))
-    }
-    press = handler(space.blocks, "on_press")
+def test_users_withdraw_their_own_submissions_and_no_others(space, receipts):
+    press, ids = handler(space.blocks, "on_press"), {name: receipt["id"] for name, receipt in receipts.items()}
     for id, who, refusal in (
-        (receipts["mallory"], profile("eve"), "is not one of"),
-        (receipts["eve"], None, "nobody is logged in"),
-        ("", profile("eve"), "there is no submission"),
+        (ids["ada"], profile("grace"), "is not one of"),
+        (ids["grace"], None, "nobody is logged in"),
+        ("", profile("grace"), "there is no submission"),
     ):
         assert refusal in press(id, "", "", who).replace("&#39;", "'")
-    assert f"{receipts['eve']} is withdrawn" in press(f" {receipts['eve']} ", "", "a mistake", profile("eve"))
+    assert f"{ids['grace']} is withdrawn" in press(f" {ids['grace']} ", "", "a mistake", profile("grace"))
     status = {each.id: (each.status, each.reason) for each in submissions(space.storage)}
-    assert status[receipts["eve"]] == ("withdrawn", "a mistake")
-    assert status[receipts["mallory"]] == ("accepted", "")
+    assert (status[ids["grace"]], status[ids["ada"]]) == (("withdrawn", "a mistake"), ("accepted", ""))
 
 
 def test_a_space_that_would_forget_takes_nothing(tmp_path):

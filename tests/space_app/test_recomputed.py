@@ -200,16 +200,6 @@ def test_models_that_differ_by_chance_share_the_mark_and_those_that_differ_surel
     assert shared(copies) == {"best", "copy"}
 
 
-def test_images_are_exchanged_and_not_single_examples():
-    # Ten images decide: 2 flips of 2 ** 10 are as extreme, p = .00195; twenty single examples would give 2 / 2 ** 20.
-    predictions = {"best": right_on(range(100)), "far": right_on(range(80))}
-    found = paired_tests(predictions).difference("best", "far", ACCURACY)
-    assert (found["permutation_p_value"], found["wins"], found["losses"]) == (2 / 2**10, 20, 0)
-    assert shared(predictions) == {"best"}
-    # Five images: p = 2 / 2 ** 5 = .0625 is not below 5 %, though ten examples would be.
-    assert shared({"best": right_on(range(100)), "far": right_on(range(90))}) == {"best", "far"}
-
-
 def test_models_are_compared_on_the_examples_that_both_have():
     lost = right_on(range(150), lost=range(100, 200))  # right on all that it has, and so the best
     assert shared({"lost": lost, "whole": right_on(range(150))}) == {"lost", "whole"}

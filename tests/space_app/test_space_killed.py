@@ -126,11 +126,9 @@ def check_all_have_results(storage):
 @pytest.mark.slow
 def test_no_submission_is_lost_when_the_server_is_killed_twenty_times(toy, tmp_path):
     """Kill the server at random moments and start it again on the files that it left."""
-    rng, kills = random.Random(1), 20
-    folder = tmp_path / "storage"
+    rng, folder = random.Random(1), tmp_path / "storage"
     storage, clients = open_storage(str(folder)), Clients(toy, tmp_path)
-    unanswered = unfinished = 0
-    for _ in range(kills):
+    for _ in range(20):
         with ThreadPoolExecutor(CLIENTS) as pool, served_apart(folder) as (address, kill):
             check_all_have_results(storage)
             known = check_nothing_is_lost_or_half_there(storage, clients)
@@ -143,13 +141,10 @@ def test_no_submission_is_lost_when_the_server_is_killed_twenty_times(toy, tmp_p
             kill()
             for each in working:
                 each.result(60)
-        there = check_nothing_is_lost_or_half_there(storage, clients)
+        check_nothing_is_lost_or_half_there(storage, clients)
         for path in set(tried) & clients.receipts.keys():
             earlier = [id for id, each in known.items() if each.model["name"] == f"model {path.stem}"]
             assert earlier in ([], [clients.receipts[path]["id"]])  # the same one again is the same submission
-        answered = {receipt["id"] for receipt in clients.receipts.values()}
-        unanswered += len(there.keys() - known.keys() - answered)
-        unfinished += sum(each.status == "pending" for each in there.values())
     with served_apart(folder) as (address, _):
         check_all_have_results(storage)
         for path, receipt in [*clients.receipts.items()][:5]:
@@ -160,6 +155,3 @@ def test_no_submission_is_lost_when_the_server_is_killed_twenty_times(toy, tmp_p
     there = check_nothing_is_lost_or_half_there(storage, clients)
     assert there.keys() == {receipt["id"] for receipt in clients.receipts.values()}
     assert Catalogue(storage).board.recomputed(VQA).keys() >= {each.model["name"] for each in there.values()}
-    print(
-        f"{kills} kills, {len(there)} submissions, {unanswered} stored without an answer, {unfinished} left unfinished"
-    )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 from hub_stand_in import HubStandIn, hub_storage
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import StorageError
@@ -102,6 +102,9 @@ BAD_MIX = st.lists(st.sampled_from(TRICKS) | st.text(max_size=5), max_size=6)
 
 
 @settings(max_examples=60)
+@example("requests/../x")
+@example("requests/a\n")
+@example("requests/" + "a" * 200)
 @given(
     st.text() | GOOD | st.tuples(GOOD, BAD_MIX).map(lambda both: "/".join([both[0], *both[1]])) | BAD_MIX.map("/".join)
 )
@@ -119,16 +122,8 @@ def test_a_path_is_stored_below_the_folder_or_refused(tmp_path_factory, path):
         assert visible_files(storage.folder) == {path}
     else:
         for use in (FolderStorage("/nowhere").read, lambda path: HubStorage("owner/board").add({path: b""}, "one")):
-            with pytest.raises(StorageError, match="no file can be stored as"):
+            with pytest.raises(StorageError, match=r"no file can be stored as .* a path is relative"):
                 use(path)
-
-
-def test_bad_paths_are_refused_by_name(tmp_path):
-    bad = ["requests/../x", "/requests/x", "requests/x/", "requests//x", "requests/.x", "requests/a\\b", "requests"]
-    for path in [*bad, "requests/a\n", "requests/" + "a" * 200]:
-        with pytest.raises(StorageError, match="a path is relative"):
-            FolderStorage(tmp_path).add({path: b""}, "one")
-    assert visible_files(tmp_path) == set()
 
 
 def test_files_of_others_in_the_folder_are_not_shown(tmp_path):

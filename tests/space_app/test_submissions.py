@@ -224,11 +224,15 @@ def test_a_name_belongs_to_its_first_user_until_a_maintainer_withdraws_it(toy, s
     assert submit(storage, [of_model(toy, 2)], theirs, "another", now=at(5)).id
 
 
+BAD_LINKS = ("javascript:alert(1)", "ftp://x", "https://", 'https://x/"onload=', "//x", "https://[")
+
+
 def test_typed_fields_that_cannot_be_shown_are_refused(storage):
     for model, error, message in (
         ({"name": "a\nb"}, PredictionsError, "the model's name is .*printable"),
+        ({"name": "\ud800"}, PredictionsError, "the model's name is .*printable"),
         ({"family": "x" * 201}, PredictionsError, "the model's family is .*200"),
-        ({"link": "javascript:alert(1)"}, PredictionsError, "the model's link is .*https://"),
+        *(({"link": link}, PredictionsError, "the model's link is .*https://") for link in BAD_LINKS),
         ({"parameters": "lots"}, PredictionsError, "the model's parameters are 'lots'; give a number, such as"),
         ({"colour": "red"}, UnknownNameError, "unknown field of a model 'colour'; known: name, family"),
     ):
@@ -461,6 +465,6 @@ def test_damaged_predictions_are_reported(toy, monkeypatch):
     [path] = storage.paths("requests/")[:1]
     storage.files[path] = storage.files[path][:-5]
     [problem] = finish(storage)
-    assert "are damaged: their content has another hash" in problem
+    assert "is damaged: its content has another hash" in problem
     del storage.files[path]
     assert "there is no requests/" in finish(storage)[0]
