@@ -113,7 +113,8 @@ def _counted(captions: Iterable[Counter[str]]) -> Features:
 
     vectorizer = DictVectorizer(sort=False)
     matrix = vectorizer.fit_transform(list(captions))
-    return Features(list(vectorizer.feature_names_), matrix, np.full(matrix.shape[1], False))
+    names = list(vectorizer.feature_names_)
+    return Features(names, matrix, np.full(len(names), False))
 
 
 def _named_grams(tokens: list[str]) -> Counter[str]:

@@ -111,7 +111,7 @@ def plan(captions: Sequence[Captioned], kinds: Sequence[str] = KINDS, *, each: i
     Takes arguments of `generate` and raises the same errors.
     """
     _check_options(kinds, each=each)
-    by_kind = dict.fromkeys(kinds, (0, 0, 0))
+    by_kind: dict[str, tuple[int, int, int]] = dict.fromkeys(kinds, (0, 0, 0))
     repeated = 0
     asked: set[tuple[str, str]] = set()
     for item, kind, _ in _jobs(captions, kinds, each):
