@@ -148,6 +148,7 @@ def _show(item: PhraseItem) -> Shown:
 
 PAGE = ReviewPage(
     title="Draw boxes",
+    instructions="Draw a box around each instance of the phrase, as tight as you can, or say that there is none.",
     read=read_phrases,
     show=_show,
     questions=lambda item: (

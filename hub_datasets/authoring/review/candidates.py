@@ -117,6 +117,8 @@ def _check(candidate: Candidate, answers: Answers) -> None:
 
 PAGE = ReviewPage(
     title="Review candidates",
+    instructions="A candidate was made from a true caption of the image; the words that changed are marked. Keep it if "
+    "it is good English and, as a hard negative, false of the image, or, as a hard positive, true of it.",
     read=read_candidates,
     show=_show,
     questions=lambda candidate: (

@@ -105,6 +105,8 @@ def _questions(item: ImagePair) -> tuple[ReviewQuestion, ...]:
 
 PAGE = ReviewPage(
     title="Check both images",
+    instructions="Each image has a phrase. Keep the pair if each phrase is true of its image and not of the other; you "
+    "may change the phrases.",
     read=read_image_pairs,
     show=lambda item: Shown(
         ((f"First image ({item.kind})", [(item.phrase, "")]), ("Second image", [(item.second_phrase, "")])),

@@ -64,6 +64,7 @@ class ReviewPage:
 
     Args:
         title: its title.
+        instructions: what an annotator has to do, in one or two sentences.
         read: reads the items of a file or folder, at least one; each has an `id`.
         show: returns what the page shows of an item.
         questions: returns the questions about an item, at least one of them a choice.
@@ -74,6 +75,7 @@ class ReviewPage:
     """
 
     title: str
+    instructions: str
     read: Callable[[Path], Sequence[Any]]
     show: Callable[[Any], Shown]
     questions: Callable[[Any], Sequence[ReviewQuestion]]

@@ -99,7 +99,8 @@ def build(desk: Desk) -> gradio.Blocks:
 
     functions = (desk.open_item, desk.decide, desk.undo, desk.picture)
     with gr.Blocks(title=desk.page.title, analytics_enabled=False) as blocks:
-        with gr.Tab(desk.page.title, id="items"):
+        gr.Markdown(f"# {desk.page.title}\n\n{desk.page.instructions}")
+        with gr.Tab("Items", id="items"):
             gr.HTML(
                 js_on_load=(_HERE / "review.js").read_text(encoding="utf-8"),
                 html_template="<div class='assay-review'></div>",
@@ -128,7 +129,9 @@ def launch(blocks: gradio.Blocks, token: str, **options: Any) -> Any:
     is_local = options.get("server_name") in LOOPBACK
     guard = {"middleware": [Middleware(TokenGuard, token=token, is_local=is_local)]}
     css = (_HERE / "review.css").read_text(encoding="utf-8")
-    return blocks.launch(css=css, theme=Default(), footer_links=[], app_kwargs=guard, ssr_mode=False, **options)
+    return blocks.launch(
+        css=css, theme=Default(primary_hue="teal"), footer_links=[], app_kwargs=guard, ssr_mode=False, **options
+    )
 
 
 def serve(desk: Desk, host: str = "127.0.0.1", port: int = 7861) -> None:
@@ -145,7 +148,7 @@ def serve(desk: Desk, host: str = "127.0.0.1", port: int = 7861) -> None:
     check_address(host, port)
     token = new_token()
     print(f"the page is at http://{host}:{port}/?token={token}")
-    print(f"decisions are written to {desk.journal.path}; Ctrl-C ends it")
+    print(f"decisions are written to {desk.journal.path}; Ctrl-C ends it", flush=True)
     launch(blocks, token, server_name=host, server_port=port, quiet=True)
 
 

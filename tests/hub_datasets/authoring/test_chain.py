@@ -12,6 +12,7 @@ from vl_assay.hub_datasets.authoring.data.made import made_table
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.data.sources import read_captions
 from vl_assay.hub_datasets.authoring.review.review import open_review
+from vl_assay.hub_datasets.core import benchmarks
 from vl_assay.hub_datasets.core.benchmarks import adopt
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import prediction_files, read_predictions
@@ -72,7 +73,7 @@ def test_the_card_says_where_the_pairs_come_from_and_that_nobody_reviewed_them_a
     assert " from refined: " in card
 
 
-def test_the_benchmark_is_run_audited_compared_and_looked_at_by_its_folder(chain):
+def test_the_benchmark_is_run_audited_compared_and_looked_at_by_its_folder(chain, monkeypatch):
     folder = chain / "work" / "my_photos"
     for model in ("mock:bag-of-words", "mock:constant"):
         run("run", model, folder, "--out", chain / model)
@@ -84,6 +85,8 @@ def test_the_benchmark_is_run_audited_compared_and_looked_at_by_its_folder(chain
     audits = [json.loads((chain / name / "audit.json").read_text()) for name in ("by-folder", "work/final-audit")]
     assert audits[0]["scorers"] == audits[1]["scorers"]
     assert "on my_photos (itm)" in run("compare", chain / "mock:bag-of-words", chain / "mock:constant")
+    monkeypatch.setattr(benchmarks, "_ADOPTED", {})  # as in a new process
+    assert "give the folder of my_photos as --data-dir" in run("errors", chain / model).replace("\n", " ")
     run("errors", chain / model, "--data-dir", folder)
     assert "data:image" in (chain / model / "errors.html").read_text("utf-8")
 
