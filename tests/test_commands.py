@@ -110,7 +110,7 @@ def test_commands_that_are_only_shown_have_options_that_exist():
             for line in found
             if line.startswith("vl-assay ") or "$(which vl-assay)" in line
         }
-    assert len(shown) >= 60
+    assert len(shown) >= 50
     for words in map(shlex.split, sorted(shown)):
         group = f"{words[0]} {words[1]}" if len(words) > 1 and f"{words[0]} {words[1]}" in COMMANDS else words[0]
         assert group in COMMANDS or group == "COMMAND", words

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from .features import split_captions
 from .outcomes import EVERY, ExampleData, TaskErrors, task_errors
 from .page import MOST_EXAMPLES, page_html
 from .summary import Summary, summarize
+
+if TYPE_CHECKING:
+    import pandas
 
 # Bounds vary by some tenths of a point with the seed; a report's have five times as many.
 RESAMPLES = 2_000
@@ -75,6 +78,23 @@ class ErrorAnalysis(Document):
             them, from the first, are true of the image.
         """
         return [record for task in self.tasks for record in _records(task)]
+
+    def summary(self) -> pandas.DataFrame:
+        """Return the features associated with errors, a row for each task, model and tested feature.
+
+        Returns:
+            The columns benchmark, task, model, kind, name, n, clusters (images), rate (the share of errors), low,
+            high, expected (see ``association.Association``), p_value and p_value_holm; the most significant first.
+        """
+        import pandas
+
+        records = []
+        for task, summary in zip(self.tasks, self.summaries, strict=True):
+            for model, tests in zip(task.models, summary.found, strict=True):
+                about = {"benchmark": task.benchmark, "task": task.task, "model": model.label}
+                for feature, association in sorted(tests.items(), key=lambda test: test[1].p_value):
+                    records.append({**about, **feature._asdict(), **association._asdict()})
+        return pandas.DataFrame(records)
 
     def write(self, path: str | Path, *, limit: int = MOST_EXAMPLES) -> Path:
         """Write one self-contained HTML page with the examples; it needs no network.
