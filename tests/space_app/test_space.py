@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from types import SimpleNamespace
 from urllib.request import urlopen
 
@@ -90,9 +91,11 @@ def test_the_command_serves_the_page_of_a_storage(tmp_path, monkeypatch):
     served = {}
     monkeypatch.setattr(app, "launch", lambda blocks, **options: served.update(options, title=blocks.title))
     monkeypatch.setattr(app, "prepare", lambda: None)
-    result = invoke("leaderboard", "--port", 7861, "--storage", tmp_path / "board")
-    assert "the leaderboard is at http://127.0.0.1:7861; stop it with Ctrl-C" in result.output
-    assert served == {"server_name": "127.0.0.1", "server_port": 7861, "quiet": True, "title": app.TITLE}
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    result = invoke("leaderboard", "--port", port, "--storage", tmp_path / "board")
+    assert f"the leaderboard is at http://127.0.0.1:{port}; stop it with Ctrl-C" in result.output
+    assert served == {"server_name": "127.0.0.1", "server_port": port, "quiet": True, "title": app.TITLE}
     assert (tmp_path / "board").is_dir()
     monkeypatch.setattr(app, "launch", lambda blocks, **options: pytest.fail("it was served"))
     (tmp_path / "file").touch()
