@@ -20,8 +20,7 @@ import torch
 from transformers import GroundingDinoForObjectDetection, MMGroundingDinoForObjectDetection
 
 from .engine.protocol import Detections, LoadOptions, PhraseQuery
-from .loading.checkpoints import load_checkpoint
-from .loading.detectors import LIMITS, NO_BOXES, TextDetector, TextOutput, best_boxes, probabilities
+from .loading.detectors import LIMITS, NO_BOXES, TextDetector, TextOutput, best_boxes, load_detector, probabilities
 from .loading.torch_models import Checkpoint
 
 _CLASSES = {"grounding-dino": GroundingDinoForObjectDetection, "mm-grounding-dino": MMGroundingDinoForObjectDetection}
@@ -74,5 +73,5 @@ class GroundingDino(TextDetector):
 
 
 def load(checkpoint: str, options: LoadOptions) -> GroundingDino:
-    """Load a checkpoint; raises as `load_checkpoint`, also for limits out of range."""
-    return GroundingDino(load_checkpoint("grounding_dino", checkpoint, options, _CLASSES, SETTINGS))
+    """Load a Grounding DINO or MM Grounding DINO checkpoint; raises as `load_detector`."""
+    return GroundingDino(load_detector("grounding_dino", checkpoint, options, _CLASSES, SETTINGS))

@@ -32,7 +32,7 @@ from transformers.models.detr.modeling_detr import DetrDecoder, DetrEncoder, Det
 
 from .engine.protocol import Detections, LoadOptions, PhraseQuery, choose
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
-from .loading.detectors import LIMITS, NO_BOXES, TextDetector, TextOutput, best_boxes
+from .loading.detectors import LIMITS, NO_BOXES, TextDetector, TextOutput, best_boxes, read_limits
 from .loading.released import TensorOrigin, filled, read_released, reading_sizes, renamed, tensors_of, tokenizer_beside
 from .loading.torch_models import Checkpoint, cut_tokens, pad_right
 
@@ -238,6 +238,7 @@ def _count(tensors: Mapping[str, Tensor], prefix: str) -> int:
 def load(checkpoint: str, options: LoadOptions) -> MdetrDetector:
     """Load a file of MDETR's authors; raises as `released.read_released` and `released.filled`."""
     settings = choose("mdetr", options, SETTINGS)
+    read_limits(settings)
     files = CheckpointFiles("mdetr", checkpoint, options)
     content = read_released(files, SOURCE)
     tensors = needed(tensors_of(content.get("model_ema") or content.get("model", content)))

@@ -23,8 +23,7 @@ from transformers import OmDetTurboForObjectDetection
 
 from ..metrics.functional.boxes import box_iou
 from .engine.protocol import Detections, LoadOptions, PhraseQuery
-from .loading.checkpoints import load_checkpoint
-from .loading.detectors import LIMITS, TextDetector, TextOutput, best_boxes, probabilities
+from .loading.detectors import LIMITS, TextDetector, TextOutput, best_boxes, load_detector, probabilities
 from .loading.torch_models import Checkpoint
 
 _CLASSES = {"omdet-turbo": OmDetTurboForObjectDetection}
@@ -69,5 +68,5 @@ class OmDetTurbo(TextDetector):
 
 
 def load(checkpoint: str, options: LoadOptions) -> OmDetTurbo:
-    """Load a checkpoint; raises as `load_checkpoint`, also for limits out of range, or without a timm it needs."""
-    return OmDetTurbo(load_checkpoint("omdet_turbo", checkpoint, options, _CLASSES, SETTINGS))
+    """Load a checkpoint; raises as `load_detector`, also without timm if it needs that."""
+    return OmDetTurbo(load_detector("omdet_turbo", checkpoint, options, _CLASSES, SETTINGS))

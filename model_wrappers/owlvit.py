@@ -20,8 +20,7 @@ from transformers import Owlv2ForObjectDetection, OwlViTForObjectDetection
 from ..metrics.common.errors import ModelError
 from .engine.arithmetic import full_float32
 from .engine.protocol import Detections, LoadOptions, PhraseQuery
-from .loading.checkpoints import load_checkpoint
-from .loading.detectors import LIMITS, PhraseDetector, best_boxes, probabilities
+from .loading.detectors import LIMITS, PhraseDetector, best_boxes, load_detector, probabilities
 from .loading.torch_models import Checkpoint
 
 _CLASSES = {"owlvit": OwlViTForObjectDetection, "owlv2": Owlv2ForObjectDetection}
@@ -73,8 +72,8 @@ class OwlVit(PhraseDetector):
 
 
 def load(checkpoint: str, options: LoadOptions) -> OwlVit:
-    """Load a checkpoint; raises as `load_checkpoint`, also for limits out of range or an image processor that crops."""
-    loaded = load_checkpoint("owlvit", checkpoint, options, _CLASSES, SETTINGS)
+    """Load a checkpoint; raises as `load_detector`, also for an image processor that crops."""
+    loaded = load_detector("owlvit", checkpoint, options, _CLASSES, SETTINGS)
     if getattr(loaded.image_processor, "do_center_crop", None):
         raise ModelError(f"the image processor of {checkpoint} crops images: boxes could not be put back in place")
     return OwlVit(loaded)

@@ -179,6 +179,7 @@ def load(checkpoint: str, options: LoadOptions) -> WrittenBoxes:
         UnknownNameError: an unknown setting.
     """
     settings = choose("written_boxes", options, SETTINGS)
+    read_limits(settings)
     files = CheckpointFiles("written_boxes", checkpoint, options)
     config = files.config(tuple(FORMATS), "models that write boxes")
     form = FORMATS[config.model_type]

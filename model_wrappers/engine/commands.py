@@ -269,7 +269,7 @@ def _print_check(result: ModelCheck) -> None:
     }
     typer.echo(result.verdict)
     print_tables([simple_table((info.name, ""), [fact for fact in facts.items() if fact[1]])])
-    typer.echo("the number of images, captions and pairs of a benchmark: vl-assay run MODEL BENCHMARK --plan")
+    typer.echo("what a run would compute: vl-assay run MODEL BENCHMARK --plan")
 
 
 def parse_settings(pairs: list[str] | None) -> dict[str, str]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...metrics.common.errors import ModelError
 from .arrays import as_column, check_unit_length
+from .gpu_decoding import GpuDecoder
 from .loader import Loaded
 from .plan import ScoringPlan
 from .precision import EmbeddingLookups, TwoPrecisions, decide
@@ -30,7 +31,8 @@ _BLOCK = 2**22
 class Scores(NamedTuple):
     """Scores of pairs (p,), float64; of each retrieval set, float32 (images, texts); and counts for the metadata.
 
-    `text_pairs` has the similarities of the pairs of texts (q,), float64. By default all are empty, as for a shard.
+    `text_pairs` has the similarities of the pairs of texts (q,), float64. All are empty by default; a shard returns
+    them so.
     """
 
     pairs: np.ndarray = np.empty(0)
@@ -40,7 +42,12 @@ class Scores(NamedTuple):
 
 
 def lookups(
-    model: DualEncoder, plan: ScoringPlan, stages: Stages, tokens: Sequence[Sequence[int]], prefix: str = ""
+    model: DualEncoder,
+    plan: ScoringPlan,
+    stages: Stages,
+    tokens: Sequence[Sequence[int]],
+    prefix: str = "",
+    decoder: GpuDecoder | None = None,
 ) -> EmbeddingLookups:
     """Return look-ups of embeddings, which compute those that are not stored; numbers may repeat.
 
@@ -50,8 +57,9 @@ def lookups(
         stages: compute what is not stored yet.
         tokens: the token ids of each text of the plan's captions.
         prefix: of the kinds under which the embeddings are stored; `EXACT` computes them one at a time in float64.
+        decoder: decodes JPEG files; None for `prepare_image` alone.
     """
-    is_exact, decoder = prefix == EXACT, getattr(model, "decoder", None)
+    is_exact = prefix == EXACT
 
     def images(numbers: np.ndarray) -> np.ndarray:
         distinct, inverse = np.unique(numbers, return_inverse=True)
@@ -84,7 +92,8 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, stages: Stages) -
     """
     pairs, text_pairs = plan.captions, plan.text_pairs
     tokens = prepare_texts(model.prepare_captions, pairs.texts)
-    computed, image_numbers = lookups(model, plan, stages, tokens), pairs.images()
+    decoder = getattr(model, "decoder", None)
+    computed, image_numbers = lookups(model, plan, stages, tokens, decoder=decoder), pairs.images()
     images, captions = computed.images(image_numbers), computed.texts(np.arange(len(pairs.texts)))
     if stages.shard is not None:
         return Scores()
@@ -100,9 +109,10 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, stages: Stages) -
     similarities = EmbeddingLookups(found.texts, found.texts).score(text_pairs)
     facts: dict[str, Any] = {f"cached_{kind}": stages.counts[kind][1] for kind in ("images", "captions")}
     if isinstance(model, TwoPrecisions):
-        scores, decided = decide(pairs, scores, found, lookups(model.precise, plan, stages, tokens, SINGLE))
+        precise = lookups(model.precise, plan, stages, tokens, SINGLE, decoder)
+        scores, decided = decide(pairs, scores, found, precise)
         facts |= decided
-    exact = lookups(model, plan, stages, tokens, EXACT)
+    exact = lookups(model, plan, stages, tokens, EXACT, decoder)
     near, near_texts = pairs.near_ties(scores, NEAR_TIE), text_pairs.near_ties(similarities, NEAR_TIE)
     of_pairs = recheck(stages, scores, near, lambda: exact.score(pairs, near))
     of_texts = EmbeddingLookups(exact.texts, exact.texts)

@@ -63,7 +63,7 @@ def _imported(module: str, family: str, extra: str) -> Any:
     except ImportError as error:
         raise ModelError(f"the family {family} needs its library ({error}): pip install 'vl-assay[{extra}]'") from error
     except RuntimeError as error:
-        if "torchvision" not in str(error):
+        if module != family and "torchvision" not in str(error):  # a library's own error may not name torchvision
             raise
         raise ModelError(
             f"the family {family} does not load ({error}): torch and torchvision must be installed in matching builds"

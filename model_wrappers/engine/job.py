@@ -50,12 +50,12 @@ AnyModel = Model | PredictionsSource
 
 @dataclass(frozen=True)
 class WorkPlan:
-    """The work of a run of a local model; its text prints it.
+    """The results that a run of a local model would compute; `str()` describes them in one line.
 
     Args:
         size: the examples, images and captions of the run, in words.
         results: for each kind of result (images, captions, pairs …) their number, and how many are stored already.
-            Near-ties, which are computed again, are not counted.
+            Near-ties, which are computed again, are not counted, nor what `dtype auto` computes again in float32.
     """
 
     size: str

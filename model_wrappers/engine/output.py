@@ -38,7 +38,7 @@ def default_folder(model: str) -> Path:
 def predictions_name(task: TaskData, *, with_seed: bool = False) -> str:
     """Return the name of a task's file, without its ending."""
     [(first, _)] = get_benchmark(task.benchmark).select(task.benchmark, task.configs[0])
-    shared = [task.task.name] if first is not task.task else []  # another task scores the same configurations
+    shared = [task.task.name] if first.name != task.task.name else []  # another task scores the same configurations
     part = task.task.name if task.configs == task.task.configs else "+".join([*shared, *task.configs])
     name = f"{task.benchmark}.{part}"
     return f"{name}.seed-{task.options['seed']}" if with_seed else name

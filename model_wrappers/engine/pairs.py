@@ -133,7 +133,7 @@ def _fused(
             size = 1 if is_exact else _TEXTS_PER_IMAGE * stages.batch_size
             columns = []
             for start in range(0, len(order), size):
-                numbers, ids = zip(*(flat[i] for i in order[start : start + size]), strict=True)
+                numbers, ids = map(list, zip(*(flat[i] for i in order[start : start + size]), strict=True))
                 columns.append(as_column(model.info.name, score(features, numbers, ids, exact=is_exact), len(ids)))
             scores, back = joined(model.info.name, columns), np.argsort(order)
             return scores[sys.modules["torch"].from_numpy(back).to(scores.device) if is_tensor(scores) else back]

@@ -39,10 +39,6 @@ class Shard(NamedTuple):
         """Return the shard, of `count`, that computes the item with this key."""
         return cls(int.from_bytes(key[:8]) % count + 1, count)
 
-    def has(self, key: bytes) -> bool:
-        """Return whether the shard computes the item with this key."""
-        return self.of(key, self.count) == self
-
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
 

@@ -25,8 +25,8 @@ from .store import Store, StoredRows
 
 # A block of results is stored after so many seconds or items.
 _SECONDS, _ITEMS = 10.0, 8192
-# Kinds of results that are computed one at a time in float64 begin with the first prefix. No shard computes those with
-# either prefix, since their items follow from the results of all shards.
+# Kinds of results that are computed one at a time in float64 begin with the first prefix. Shards compute
+# neither: which items need them depends on the results of all shards.
 EXACT, SINGLE = "float64-", "float32-"
 # The description of a stage, by the first word of its kind.
 _TITLES = {

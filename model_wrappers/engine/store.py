@@ -117,7 +117,11 @@ class Store:
             values, offsets = lists.values.to_numpy(), lists.offsets.to_numpy()
             here = [row for row, key in enumerate(part_keys) if key in missing]
             positions = np.array([missing.pop(part_keys[row]) for row in here], np.int64)
-            rows.put(positions, [values[offsets[row] : offsets[row + 1]].copy() for row in here])
+            widths = np.diff(offsets)
+            if widths.size and widths[0] and (widths == widths[0]).all():
+                rows.put(positions, values.reshape(-1, widths[0])[here])
+            else:
+                rows.put(positions, [values[offsets[row] : offsets[row + 1]].copy() for row in here])
 
     def add(self, kind: str, keys: Sequence[bytes], rows: Sequence[np.ndarray] | np.ndarray) -> None:
         """Write a part with the rows of items; raises StorageError if the disk is full."""

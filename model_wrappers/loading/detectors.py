@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from scipy.special import expit
 
 from ...metrics.common.errors import ModelError
 from ..engine.arithmetic import full_float32
-from ..engine.protocol import Detections, PhraseQuery
+from ..engine.protocol import Detections, LoadOptions, PhraseQuery, choose
+from .checkpoints import load_checkpoint
 from .torch_models import Checkpoint, ImageTextModel
 
 # Settings of every detector, for `choose`; 100 boxes are what TRICD's average precision looks at.
@@ -40,6 +41,18 @@ def read_limits(settings: Mapping[str, str]) -> Limits:
     if not 0 <= lowest <= 1:
         raise ModelError(f"threshold is {threshold!r}; give a number from 0 to 1, such as 0.1")
     return Limits(int(boxes), lowest)
+
+
+def load_detector(
+    family: str,
+    checkpoint: str,
+    options: LoadOptions,
+    classes: Mapping[str, Any],
+    settings: Mapping[str, Sequence[str]],
+) -> Checkpoint:
+    """Return `load_checkpoint(…)` after validation of the limits in the settings (`ModelError` if out of range)."""
+    read_limits(choose(family, options, settings))
+    return load_checkpoint(family, checkpoint, options, classes, settings)
 
 
 class PhraseDetector(ImageTextModel):

@@ -14,8 +14,8 @@ from ...hub_datasets.published.inventory import read_inventory, summarise
 from ...hub_datasets.published.tables import all_tables, get_table
 from ...hub_datasets.sources.network import without_network
 from ...metrics.common.documents import print_tables, simple_table
-from ...metrics.common.errors import VLAssayError
-from ..engine.commands import Dtype, parse_seeds, parse_settings
+from ...metrics.common.errors import ModelError, VLAssayError
+from ..engine.commands import Dtype, parse_seeds
 from ..engine.distributed import join
 
 app = typer.Typer()
@@ -67,7 +67,7 @@ def reproduce(
     from . import reproduce as reproduction
 
     arguments = {
-        "use": parse_settings(use),
+        "use": parse_use(use),
         "predictions": predictions,
         "data_dir": data_dir,
         "weights": weights,
@@ -120,6 +120,19 @@ def _print_published(
         f"{', '.join(tasks)}. Models and data that are not here are downloaded first. Choose rows with --models; "
         "--predictions FOLDER runs none."
     )
+
+
+def parse_use(pairs: list[str] | None) -> dict[str, str]:
+    """``["XVLM=precomputed:xvlm.csv"]`` → ``{"XVLM": "precomputed:xvlm.csv"}``."""
+    models = {}
+    for pair in pairs or ():
+        label, _, model = (side.strip() for side in pair.partition("="))
+        if not (label and model):
+            raise ModelError(
+                f"--use {pair!r} names no model for a row; write LABEL=MODEL, such as XVLM=precomputed:xvlm.csv"
+            )
+        models[label] = model
+    return models
 
 
 def _print_tables(weights: Path) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from ....metrics.common.errors import DataError, StorageError
-from ....metrics.common.storage import write_text
+from ....metrics.common.storage import read_sealed, write_sealed
 from ....metrics.records.predictions import file_hash
 from ...engine.distributed import Processes
 
@@ -66,7 +66,8 @@ def save_checkpoint(accelerator: Any, position: Position, processes: Processes) 
     with processes.raise_on_all_ranks():
         if processes.is_main:
             hashes = {path.name: file_hash(path) for path in folder.iterdir()}
-            write_text(folder / COMPLETE, json.dumps({"position": asdict(position), "sha256": hashes}))
+            record = json.dumps({"position": asdict(position), "sha256": hashes})
+            write_sealed(folder / COMPLETE, record.encode())
 
 
 def restore_checkpoint(accelerator: Any, processes: Processes) -> Position:
@@ -100,7 +101,7 @@ def restore_checkpoint(accelerator: Any, processes: Processes) -> Position:
 
 def _load(accelerator: Any, folder: Path) -> Position:
     """Load a checkpoint whose files are as they were written, and return its position."""
-    record = json.loads((folder / COMPLETE).read_text("utf-8"))
+    record = json.loads(read_sealed(folder / COMPLETE))
     changed = [name for name, expected in record["sha256"].items() if file_hash(folder / name) != expected]
     if changed:
         raise ValueError(f"{', '.join(changed)} changed after writing")

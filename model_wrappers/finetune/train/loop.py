@@ -8,8 +8,8 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from ....metrics.common.errors import TrainingError
 from ....metrics.common.storage import write_text
 from ...engine.distributed import Processes
 from ...engine.progress import Progress
+from ...engine.stages import is_out_of_memory
 from ..data.batches import BatchLoader, Drawn, TrainingBatch, draw_epoch, split, steps_per_epoch
 from ..data.mining import mine
 from ..data.training_set import TrainingSet
@@ -137,7 +138,7 @@ class TrainingLoop:
         """Train all epochs, from the last checkpoint on; `on_step` is called after each step.
 
         Raises:
-            TrainingError: the loss or a gradient is not finite.
+            TrainingError: the loss or a gradient is not finite, or the memory is full.
             DataError, StorageError: an image cannot be read, or a file cannot be written.
         """
         self.position = position = restore_checkpoint(self.accelerator, self.processes)
@@ -207,19 +208,15 @@ class TrainingLoop:
         """Take one optimiser step on a batch, of which this process has a share, and return the values to log."""
         counts = [piece.stop - piece.start for piece in split(len(drawn), self.processes.world)]
         self.optimizer.zero_grad()
-        try:
+        with self.processes.raise_on_all_ranks(), _memory_errors(len(drawn)):
             outputs = self.towers(batch)
+        with _memory_errors(len(drawn)):
             scale = outputs.pop("scale")
             embeddings = gather_embeddings(BatchEmbeddings(**outputs), counts)
             loss, parts = total(embeddings, scale, self.recipe.weights)
             if not math.isfinite(loss.item()):
                 raise self._not_finite("loss", loss.item(), drawn, embeddings)
             loss.backward()
-        except torch.OutOfMemoryError as error:
-            raise TrainingError(
-                f"the memory is full with a batch of {len(drawn)} captions; use a smaller one (--set batch_size=…), "
-                "more processes, or precision: bfloat16 in --config"
-            ) from error
         average_gradients(self.towers.parameters(), self.processes.world)
         most = self.recipe.max_gradient_norm
         norm = float(self.accelerator.clip_grad_norm_(self.towers.parameters(), math.inf if most is None else most))
@@ -278,6 +275,20 @@ class TrainingLoop:
         with self.processes.raise_on_all_ranks():
             if self.processes.is_main:
                 write_files(folder, model.save)
+
+
+@contextmanager
+def _memory_errors(captions: int) -> Iterator[None]:
+    """Raise `TrainingError` if the memory is full in a step on a batch of so many captions."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise TrainingError(
+            f"the memory is full with a batch of {captions} captions; use a smaller one (--set batch_size=…), "
+            "more processes, or precision: bfloat16 in --config"
+        ) from error
 
 
 def _accelerator(config: TrainingConfig, device: str, folder: Path) -> Any:

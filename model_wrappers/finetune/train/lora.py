@@ -28,13 +28,15 @@ def add_lora(encoder: Any, rank: int) -> Any:
         The encoder's module in peft's wrapper, for `merged`.
 
     Raises:
-        ModelError: peft is not installed.
+        ModelError: peft is not installed, or the model has no such layers.
     """
     try:
         from peft import LoraConfig, get_peft_model  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ModelError(f"LoRA needs the library peft ({error}): pip install 'vl-assay[finetune]'") from error
     targets = [name for name, layer in encoder.module.named_modules() if _is_adapted(name, layer)]
+    if not targets:
+        raise ModelError(f"{encoder.info.name} has no layers that LoRA can adapt; train all weights: --set lora_rank=0")
     return get_peft_model(encoder.module, LoraConfig(r=rank, lora_alpha=1, target_modules=targets))
 
 

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from support import run_quietly
 
 from vl_assay.hub_datasets.core.images import decode
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import RunConfig, load_model, predict
+from vl_assay.model_wrappers import LoadOptions, RunConfig, load_model, predict
 from vl_assay.model_wrappers.engine.gpu_decoding import GpuDecoder
+from vl_assay.model_wrappers.engine.precision import load_in_two
 
 
 def decode_jpeg(files, device):
@@ -101,6 +103,17 @@ def test_a_run_decodes_jpeg_files_by_the_decoder_and_scores_nearly_the_same(mode
     whole, decoded = (scores_with(each, tmp_path, workers=2) for each in (model, other))
     assert sum(sizes) == 6
     assert 0 < np.abs(whole - decoded).max() < 0.02
+
+
+def test_dtype_auto_also_decodes_the_images_that_it_reads_in_float32(model, coco, tmp_path):
+    def prepare_image(image):
+        raise AssertionError("a JPEG file is decoded, not prepared")
+
+    two = load_in_two(load_model, "demo-clip", LoadOptions())
+    two.decoder = GpuDecoder(model, "cpu", decode_jpeg)
+    two.precise.prepare_image = prepare_image
+    files = run_quietly(two, coco(rows=40, images=20), tmp_path, cache=False)
+    assert read_predictions(files[0]).metadata["run"]["examples_in_sample"] > 0
 
 
 def test_a_run_refuses_a_model_on_the_cpu_and_another_place(tmp_path):

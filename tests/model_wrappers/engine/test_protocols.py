@@ -56,11 +56,12 @@ class Cross(Reader):
 
     def match(self, features, images, captions, *, exact=False):
         assert not exact or len(captions) == 1
+        assert type(images) is type(captions) is list
         if len(captions) > self.most:
             raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
         self.matched += 0 if exact else len(captions)
         noise = 0 if exact else np.arange(len(captions)) * self.noise
-        return features[list(images)] + [text_value(ids) for ids in captions] + noise
+        return features[images] + [text_value(ids) for ids in captions] + noise
 
     prepare_questions, answer = Reader.prepare_captions, match
 

@@ -101,18 +101,24 @@ def test_accelerate_launch_starts_ranks_of_the_command(tiny_clip, coco, tmp_path
 
 
 def test_out_of_memory_halves_batches_and_leaves_near_ties_that_have_no_float64(coco, tmp_path):
-    class Small(Recorder):
-        """A model for which memory ends with more than three images, or with any in float64; captions are the same."""
+    class Same(Recorder):
+        """A model to which all captions are the same."""
 
         def prepare_captions(self, captions):
             return [[1, 2]] * len(captions)
+
+    class Small(Same):
+        """A model for which memory ends with more than three images, or with any in float64."""
 
         def encode_images(self, images, *, exact=False):
             if len(images) > 3 or exact:
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
             return super().encode_images(images)
 
-    files = run_quietly(Small(noise=1e-7), coco(rows=40, images=20), tmp_path, batch_size=16)
+    folder = coco(rows=40, images=20)
+    files = run_quietly(Small(noise=1e-7), folder, tmp_path / "small", batch_size=16)
     facts = read_predictions(files[0]).metadata["run"]
     assert facts["batch_size"] == 2
     assert facts["unchecked_near_ties"] == facts["rechecked_pairs"] == len(all_scores(files)) == 160
+    whole = all_scores(run_quietly(Same(), folder, tmp_path / "whole"))
+    np.testing.assert_allclose(all_scores(files), whole, atol=1e-5)

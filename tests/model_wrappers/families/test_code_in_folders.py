@@ -252,6 +252,12 @@ def test_a_tower_of_open_clip_from_transformers_runs_no_code(key, open_clip, evi
         load_model(f"open_clip:local-dir:{open_clip}")
 
 
+def test_the_revision_of_a_folder_of_open_clip_covers_its_configuration(open_clip):
+    before = load_model(f"open_clip:local-dir:{open_clip}").info.revision
+    rewrite(open_clip / "tokenizer.json", version=2)
+    assert load_model(f"open_clip:local-dir:{open_clip}").info.revision != before
+
+
 @pytest.fixture(scope="module")
 def sentence_model(tmp_path_factory):
     """A folder of sentence_transformers."""

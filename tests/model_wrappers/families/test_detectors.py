@@ -232,13 +232,14 @@ def test_settings_limit_the_boxes_and_become_part_of_the_name(folders, images):
     assert nothing.boxes.shape == (0, 4)
 
 
-def test_limits_out_of_range_are_refused(folders):
+def test_limits_out_of_range_are_refused_before_weights_load(folders, tmp_path):
+    folder = shutil.copytree(folders["owlvit"], tmp_path / "bare", ignore=shutil.ignore_patterns("*.safetensors"))
     for bad in ("0", "-1", "many", "1.5"):
         with pytest.raises(ModelError, match=r"max_boxes is .*whole number from 1"):
-            load(folders["owlvit"], max_boxes=bad)
+            load(folder, max_boxes=bad)
     for bad in ("nan", "2", "-0.1", "low"):
         with pytest.raises(ModelError, match=r"threshold is .*from 0 to 1"):
-            load(folders["owlvit"], threshold=bad)
+            load(folder, threshold=bad)
 
 
 def test_an_image_processor_that_crops_is_refused(folders, tmp_path):

@@ -92,7 +92,7 @@ def test_a_copy_that_fails_is_an_error_with_its_size(folders, monkeypatch):
         model.chosen(True)
 
 
-ON_DEVICE = ("clip", "siglip", "flava", "blip", "xvlm", "vera", "gpt2")
+ON_DEVICE = ("clip", "siglip", "tipsv2", "flava", "blip", "blip2", "bridgetower", "xvlm", "vera", "gpt2")
 
 
 @pytest.mark.parametrize(("name", "exact"), [*((name, False) for name in ON_DEVICE), ("clip", True), ("blip", True)])

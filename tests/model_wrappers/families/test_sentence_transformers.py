@@ -109,6 +109,14 @@ def test_prompts_are_recorded_and_can_be_left_out(places, library, images):
     assert model.info.preprocessing["backend"] == "pil"
 
 
+def test_the_revision_covers_the_weights_of_every_module(places, tmp_path):
+    folder = shutil.copytree(places / "clip", tmp_path / "clip")
+    assert load(folder).info.revision == load(places / "clip").info.revision
+    [dense] = folder.glob("*_Dense/model.safetensors")
+    save_file({name: tensor + 1 for name, tensor in load_file(dense).items()}, dense, {"format": "pt"})
+    assert load(folder).info.revision != load(places / "clip").info.revision
+
+
 @pytest.mark.parametrize("home", [None, "sentences"])
 def test_all_of_a_model_of_the_hub_is_of_the_recorded_commit(home, places, tmp_path, monkeypatch):
     shutil.copytree(places / "clip", tmp_path / "ada" / "clip")

@@ -94,11 +94,20 @@ def test_models_without_gradients_and_revisions_of_folders_are_refused(tiny_clip
             finetune(model, make_training_set(), tmp_path / "out", short(), revision="v2", progress=False)
 
 
-def test_a_full_memory_is_an_error_with_the_remedy(tiny_clip, tmp_path, monkeypatch):
-    def full(*_):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+@pytest.mark.parametrize(
+    ("place", "name", "message"),
+    [(loop, "total", "CUDA out of memory. Tried"), (Towers, "forward", "DefaultCPUAllocator: can't allocate memory")],
+)
+def test_a_full_memory_is_an_error_with_the_remedy(place, name, message, tiny_clip, tmp_path, monkeypatch):
+    work, calls = getattr(place, name), []
 
-    monkeypatch.setattr(loop, "total", full)
+    def full(*args):
+        calls.append(args)
+        if place is Towers and len(calls) == 1:  # finds the weights that are used
+            return work(*args)
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(place, name, full)
     with pytest.raises(errors.TrainingError, match=r"with a batch of 8 captions; .*--set batch_size="):
         train(tiny_clip, tmp_path / "out")
 

@@ -21,6 +21,7 @@ from damage import Evil
 from finetune_support import furthest, make_training_set, read_log, same_bits, short, weights
 
 from vl_assay.metrics.common.errors import DataError, StorageError
+from vl_assay.metrics.common.storage import read_sealed, write_sealed
 from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.finetune.data.batches import draw_epoch
 
@@ -105,6 +106,7 @@ LAST = "checkpoints/checkpoint_6"
 DAMAGE = [
     (f"{LAST}/pytorch_model.bin", b"half", False, r"checkpoint_6 .* resumes from .*checkpoint_4"),
     (f"{LAST}/random_states_0.pkl", b"", False, r"is damaged \(ValueError: random_states_0.pkl changed"),
+    (f"{LAST}/complete.json", b"{}" + bytes(32), False, r"checkpoint_6 is damaged .*complete.json is not as it was"),
     ("run.json", b"[]", False, "another model"),
     ("finished.json", b"{", False, "finished.json cannot be read"),
     (f"{LAST}/pytorch_model.bin", b"", True, r"checkpoint_6 is damaged \(\w+:.* resumes from .*checkpoint_4"),
@@ -124,9 +126,9 @@ def test_a_damaged_run_says_what_to_remove_and_runs_no_code(
     file.write_bytes(content) if isinstance(content, bytes) else torch.save(content, file)
     if has_hash:
         complete = file.with_name("complete.json")
-        record = json.loads(complete.read_text())
+        record = json.loads(read_sealed(complete))
         record["sha256"][file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
-        complete.write_text(json.dumps(record))
+        write_sealed(complete, json.dumps(record).encode())
     with pytest.raises(DataError, match=message):
         train(dropping, out, RECIPE)
     assert not (tmp_path / "unpickled").exists()

@@ -88,7 +88,9 @@ def test_a_joint_projection_of_attention_has_one_adapter_of_alpha_1():
     assert torch.allclose(plain.state_dict()[name], before[name] + up @ down / 4, atol=1e-6)
 
 
-def test_a_missing_library_is_named(monkeypatch):
+def test_a_model_without_such_layers_and_a_missing_library_are_named(monkeypatch):
+    with pytest.raises(ModelError, match=r"no layers that LoRA can adapt.*lora_rank=0"):
+        add_lora(Encoder(nn.Sequential(nn.Linear(3, 3))), 4)
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(ModelError, match=r"pip install 'vl-assay\[finetune\]'"):
         add_lora(Encoder(Tower()), 4)

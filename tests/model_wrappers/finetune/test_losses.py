@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
+from vl_assay.model_wrappers.finetune.train import losses
 from vl_assay.model_wrappers.finetune.train.losses import BatchEmbeddings, LossWeights, total
 
 EVERY = LossWeights(contrastive=0.7, negclip=1.3, hard_negative=0.5, hard_positive=-0.25)
@@ -89,6 +90,23 @@ def test_values_and_gradients_are_those_of_the_definitions(batch, scale, weights
     assert value.requires_grad
     pairs = zip(gradients(value, batch, scale), gradients(by_weight, batch, scale), strict=True)
     assert all(torch.allclose(found, by_loops, **EXACT) for found, by_loops in pairs)
+
+
+def test_values_by_arithmetic():
+    axes = torch.eye(3, dtype=torch.float64)
+    images = captions = axes[:2]
+    # Own caption e, the other 1: -log(e / (e + 1)) = log(1 + 1/e), both ways.
+    alone = math.log(1 + math.exp(-1))
+    assert losses.contrastive(BatchEmbeddings(images, captions), 1.0).item() == pytest.approx(alone)
+    # Two further captions at right angles to all: image -> caption log(1 + 3/e); caption -> image as before.
+    negatives = axes[[2, 2]]
+    expected = (math.log(1 + 3 * math.exp(-1)) + alone) / 2
+    assert losses.negclip(BatchEmbeddings(images, captions, negatives), 1.0).item() == pytest.approx(expected)
+    # Own caption 1, own negative 0, scale 2: log(1 + exp(-2)); the other image has none.
+    batch = BatchEmbeddings(images, captions, negatives, positives=negatives, has_negative=torch.tensor([True, False]))
+    assert losses.hard_negative(batch, 2.0).item() == pytest.approx(math.log(1 + math.exp(-2)))
+    # Positives at right angles to all: each of two is as likely, for images and for captions.
+    assert losses.hard_positive(batch, 9.0).item() == pytest.approx(math.log(2))
 
 
 @pytest.mark.parametrize("kind", ["images", "captions", "negatives", "positives"])

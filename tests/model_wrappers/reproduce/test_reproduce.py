@@ -229,7 +229,7 @@ def test_unknown_names_are_refused_with_the_known_ones(tmp_path):
     with pytest.raises(UnknownNameError, match="tie policy 'maybe'"):
         reproduce("sugarcrepe-6", ties="maybe")
     error = invoke("reproduce", "sugarcrepe-6", "--use", "RN50").exception
-    assert "setting 'RN50' has no value; write NAME=VALUE" in str(error)
+    assert "--use 'RN50' names no model for a row; write LABEL=MODEL" in str(error)
 
 
 def test_the_command_lists_all_tables_with_the_models_that_can_be_run(monkeypatch, tmp_path):

@@ -9,6 +9,8 @@ import pytest
 
 from vl_assay.model_wrappers.serving import answers
 from vl_assay.model_wrappers.serving.answers import (
+    UNLISTED,
+    answer_score,
     choice_scores,
     parse_answer,
     read_answer,
@@ -46,6 +48,16 @@ def test_confident_answers_are_told_apart_where_one_less_p_is_lost_in_rounding()
     assert yes_log_odds(sure[0]) == pytest.approx(-math.log(1e-9))
     assert yes_log_odds(sure[1]) > yes_log_odds(sure[0])
     assert math.isfinite(yes_log_odds([("Yes", 0.0)]))
+
+
+def test_a_listed_yes_is_above_one_that_is_not_listed():
+    assert yes_log_odds([("No", -1e-9), ("Yes", -200.0)]) > UNLISTED
+    assert yes_log_odds([("No", -1e-9), ("Yes", -9999.0)]) == UNLISTED  # OpenAI's value for impossible tokens
+
+
+def test_a_written_no_is_the_opposite_of_yes_for_a_question_alone():
+    assert answer_score("No", is_question=False) == 0
+    assert answer_score("No", is_question=True) == -1
 
 
 def test_a_question_has_the_difference_of_yes_and_no_with_a_bound_for_the_unlisted_word():
