@@ -1,4 +1,4 @@
-"""Calls of the Hub's API: valid names, which errors are tried again and when, and the message for errors that are final."""
+"""Calls of the Hub: valid names, which errors are tried again and when, and the message for errors that are final."""
 
 from __future__ import annotations
 
