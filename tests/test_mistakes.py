@@ -102,12 +102,13 @@ def test_images_that_the_review_would_not_show_are_spoken_of_and_its_command_can
     assert check_images(open_review(tmp_path / "shown")) == ""
     (tmp_path / "c.yaml").write_text("images: false\n")
     result = invoke(*words, tmp_path / "my judges", "--config", tmp_path / "c.yaml")
-    review = f"vl-assay review '{tmp_path / 'my judges'}'"
+    review = f"`vl-assay review '{tmp_path / 'my judges'}' --images FOLDER`"
     assert review in result.output.replace("\n", "")
     refused = invoke("review", tmp_path / "my judges").exception
     assert isinstance(refused, DataError)
     assert "1 of 1 items have no image that can be shown" in str(refused)
     assert "let `vl-assay generate` copy them" in str(refused)
+    assert check_images(open_review(tmp_path / "my judges", images=tmp_path)) == ""
     with pytest.raises(DataError, match=r"outside .* --images, or let `vl-assay generate` copy them"):
         Pictures(tmp_path / "my judges").path("../a.png")
 

@@ -366,7 +366,8 @@ def generate(
         report = making.generate(captions, opened, out, kinds, each=each, seed=seed, **asking)
     making.print_report(report)
     made = report.made.total()
-    advice = f"; review them with `vl-assay review {shlex.quote(str(out))}`" if made else ""
+    folder = " --images FOLDER" if images is None and any(item.image for item in captions) else ""
+    advice = f"; review them with `vl-assay review {shlex.quote(str(out))}{folder}`" if made else ""
     typer.echo(f"written to {out}: {CANDIDATES_FILE}, {making.REPORT_FILE}{advice}")
     if unanswered := sum(reasons["no answer"] for reasons in report.rejected.values()):
         errors = f"see the errors in {out / making.JOURNAL_FILE}"
@@ -403,7 +404,11 @@ def new_benchmark(
     limit: Limit = None,
     no_review: Annotated[bool, typer.Option("--no-review", help="Continue without people; the card says so.")] = False,
     annotators: Annotated[
-        str, typer.Option(metavar="A,B,…", help="Who judges every candidate; by default anybody, once.")
+        str,
+        typer.Option(
+            metavar="A,B,…",
+            help="Who judges every candidate, or with --detection every pair and every box; by default anybody, once.",
+        ),
     ] = "",
     licence: Annotated[str | None, typer.Option(help="Licence of captions and images, such as cc0-1.0.")] = None,
     into: Annotated[

@@ -1,4 +1,4 @@
-"""Calls of the Hub's API: valid names, which errors are tried again and after how long, and what the others mean."""
+"""Calls of the Hub: valid names, which errors are tried again and when, and the message for errors that are final."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def hub_errors() -> tuple[type[Exception], ...]:
 
 
 def check_repo_name(repo: str) -> None:
-    """Raise `DataError` for what is no name of a repository on the Hub, ``owner/name``."""
+    """Raise `DataError` unless `repo` has the form ``owner/name``."""
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
@@ -48,6 +48,7 @@ def call_hub(
     kind: str = "model",
     *,
     attempts: int = 6,
+    before_retry: str = "",
     sleep: Callable[[float], None] = time.sleep,
 ) -> _Result:
     """Return the result of a repeatable action, which is retried while its errors are temporary.
@@ -60,6 +61,7 @@ def call_hub(
         task: what it does, such as "write me/toy", for messages.
         repo: the repository that it is about, and its `kind`: "model", "dataset" or "space".
         attempts: how often it is tried at most.
+        before_retry: advice to the user that precedes "try again" in the message.
         sleep: called with the seconds to wait.
 
     Raises:
@@ -78,11 +80,11 @@ def call_hub(
             jitter = random.uniform(_SHORTEST_WAIT, min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempt - 1)))
             wait = max(_asked_wait(error), jitter)
             if attempt == attempts or not _is_temporary(error) or time.monotonic() + wait > end:
-                raise StorageError(f"cannot {task} on the Hub: {_explain(error, repo, kind)}") from error
+                raise StorageError(f"cannot {task} on the Hub: {_explain(error, repo, kind, before_retry)}") from error
         sleep(wait)
 
 
-def _explain(error: Exception, repo: str, kind: str) -> str:
+def _explain(error: Exception, repo: str, kind: str, before_retry: str) -> str:
     """Return why a call has failed, and what to do, on one line."""
     from huggingface_hub.errors import OfflineModeIsEnabled
 
@@ -95,7 +97,7 @@ def _explain(error: Exception, repo: str, kind: str) -> str:
             "with a token that may do this there"
         )
     network = "" if response is not None else "check the network, and "
-    return f"{_text(error)}; {network}try again in {max(30, _asked_wait(error)):.0f} seconds or later"
+    return f"{_text(error)}; {network}{before_retry}try again in {max(30, _asked_wait(error)):.0f} seconds or later"
 
 
 def _text(error: Exception) -> str:

@@ -6,16 +6,18 @@ question per row: the accuracy, which is what the task's scorer measures there; 
 of groups and boxes are left out: the Hub would refuse them, or rank them together with accuracies.
 
 Both have the date of the predictions, and the revision of a dataset that came from the Hub. The Hub's classes accept
-any value; this module raises an error for a value that is not a finite number from 0 to 1.
+any value and date; this module raises an error for a value that is not a finite number from 0 to 1, and for a date that
+is not ISO 8601.
 
 Entries written by this module are recognised by the name of their source; all other entries are kept. The front matter
-is written with `huggingface_hub`: keys keep their order and values, but comments, keys without a value and a byte-order
-mark are lost. The text below it is kept.
+is written with `huggingface_hub`: keys keep their order and values, and comments are lost. The text below it is kept.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +31,7 @@ from ..core.benchmarks import get_card, get_task
 from .calls import check_repo_name
 
 if TYPE_CHECKING:
-    from huggingface_hub import EvalResult, EvalResultEntry, RepoCard
+    from huggingface_hub import EvalResult, EvalResultEntry
 
 OWNER = "vl-assay"
 SOURCE = "VL-Assay"
@@ -59,7 +61,7 @@ def check_card(path: Path, predictions: Sequence[Path] = ()) -> None:
         raise DataError(f"{path} is not a README.md, which is the name of a model's card")
     if not path.absolute().parent.is_dir():
         raise DataError(f"there is no folder {path.parent}; name the README.md in the folder of the model")
-    _parse(path)
+    _metadata(_text(path), path)
     if predictions:
         _refuse_several(read_predictions(file).model for file in predictions)
 
@@ -171,7 +173,7 @@ def eval_result_entries(group: Sequence[Result], dataset_owner: str = OWNER) -> 
                 task_id=own,
                 value=_value(result, score, part),
                 dataset_revision=_revision(result, dataset),
-                date=result.run.get("date"),
+                date=_date(result),
                 source_url=f"https://huggingface.co/datasets/{dataset}",
                 source_name=_source(result),
                 notes=_notes(result, score, part),
@@ -202,9 +204,9 @@ def _with_model_index(card: Path, groups: Sequence[Sequence[Result]], dataset_ow
     """Return the content of the card with the entries in its ``model-index``."""
     from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
 
-    parsed = _parse(card)
+    content = _text(card)
     model = groups[0][0].model["name"]
-    index = parsed.data.get(_KEY) or []
+    index = _metadata(content, card).get(_KEY) or []
     try:
         if index:
             model_index_to_eval_results(index)
@@ -218,9 +220,8 @@ def _with_model_index(card: Path, groups: Sequence[Sequence[Result]], dataset_ow
         [entry] = eval_results_to_model_index(model, eval_results(group, dataset_owner))[0]["results"]
         _put(home["results"], entry)
     if models == index:
-        return card.read_bytes()
-    parsed.data[_KEY] = models
-    return str(parsed).encode()
+        return content.encode()
+    return _with_key(content, models, card).encode()
 
 
 def _with_entries(file: Path, entries: Sequence[EvalResultEntry]) -> bytes:
@@ -243,15 +244,36 @@ def _with_entries(file: Path, entries: Sequence[EvalResultEntry]) -> bytes:
     return yaml.safe_dump(new, sort_keys=False, allow_unicode=True, width=120).encode()
 
 
-def _parse(card: Path) -> RepoCard:
-    """Return the card, which is empty if the file does not exist."""
+def _metadata(content: str, card: Path) -> dict[Any, Any]:
+    """Return the front matter of a card, which may be empty."""
     import yaml
-    from huggingface_hub import RepoCard
+    from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
+    match = REGEX_YAML_BLOCK.search(content.removeprefix(_BOM))
     try:
-        return RepoCard(_text(card).removeprefix(_BOM))
+        data = yaml.safe_load(match[2]) if match else None
     except (yaml.YAMLError, ValueError, TypeError) as error:
-        raise DataError(f"the metadata of {card} cannot be read ({error}); correct or remove them") from error
+        raise DataError(f"the metadata of {card} are not valid YAML ({error}); correct them") from error
+    if data is not None and not isinstance(data, dict):
+        raise DataError(f"the metadata of {card} are {data!r:.50}, not keys with values; correct or remove them")
+    return data or {}
+
+
+def _with_key(content: str, index: list[dict[str, Any]], card: Path) -> str:
+    """Return the card with this ``model-index``; other metadata keep their values, and the text below them stays."""
+    from huggingface_hub.repocard import REGEX_YAML_BLOCK
+    from huggingface_hub.utils import yaml_dump
+
+    bom, text = content[: content.startswith(_BOM)], content.removeprefix(_BOM)
+    match = REGEX_YAML_BLOCK.search(text)
+    end = "\r\n" if "\r\n" in (match[1] if match else text) else "\n"
+    metadata = {**_metadata(content, card), _KEY: index}
+    block = yaml_dump(metadata, sort_keys=False, line_break=end)
+    if repr(_metadata(f"---\n{block}---\n", card)) != repr(metadata):  # line separators of Unicode in a key
+        raise DataError(f"the metadata of {card} have characters that YAML does not give back; replace them")
+    if match is None:
+        return f"{bom}---{end}{block}---{end}{text}"
+    return bom + text[: match.start(2)] + block.removesuffix(end) + text[match.end(2) :]
 
 
 def _put(entries: list[dict[str, Any]], entry: dict[str, Any]) -> None:
@@ -292,10 +314,29 @@ def _value(result: Result, score: str, scores: Mapping[str, Any]) -> float:
     return value
 
 
+def _date(result: Result) -> str | None:
+    """Return the date of the predictions in ISO 8601; None if it is unknown."""
+    date = result.run.get("date")
+    try:
+        if date is not None:
+            datetime.fromisoformat(date)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"the predictions {result.predictions['file']} have the date {date!r}; expected ISO 8601, such as "
+            "2026-11-25T10:00:00+00:00"
+        ) from None
+    return date
+
+
 def _revision(result: Result, dataset: str) -> str | None:
     """Return the dataset's revision on the Hub if the predictions are of its download."""
     hub_entry = result.benchmark.get("hub") or {}
-    return hub_entry.get("revision") if hub_entry.get("repo") == dataset else None
+    if hub_entry and not re.fullmatch("[0-9a-f]{40}", str(hub_entry.get("revision"))):
+        raise DataError(
+            f"the predictions {result.predictions['file']} have the dataset {hub_entry!r:.99}; expected a revision of "
+            "40 hexadecimal digits"
+        )
+    return hub_entry["revision"] if hub_entry.get("repo") == dataset else None
 
 
 def _facts(result: Result, score: str) -> dict[str, Any]:
@@ -304,7 +345,7 @@ def _facts(result: Result, score: str) -> dict[str, Any]:
     is_macro = score.startswith("macro_") and score not in result.table_scores
     facts = {
         **result.options,
-        "date": result.run.get("date"),
+        "date": _date(result),
         "interval": bounds and list(bounds),
         "n": score_rows(result)[-1].n if is_macro else result.scores["n"],
         "missing": result.missing or None,

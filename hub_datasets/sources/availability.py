@@ -187,7 +187,7 @@ def source_problems(
                 f"{name}/{config} has to be downloaded{lacking}, and {problem} cannot be reached: connect, or give "
                 f"your own copy as --data-dir. Its source: {benchmark.source}"
             )
-        # A builder outside the package may draw none.
+        # A builder outside the package may have no `layout`.
         layout = getattr(get_builder(name)(dataset_name=name, config_name=config, **used), "layout", "")
         errors[reference] = DataError(
             f"{message}\nExpected in the folder of --data-dir:\n{layout}" if layout else message

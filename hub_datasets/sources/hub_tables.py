@@ -7,6 +7,7 @@ keeps what has arrived, so that an interrupted download continues.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -19,12 +20,13 @@ from ...metrics.common.storage import cache_error
 from ...metrics.common.user_files import list_files
 from ..core.build import MissingSourceError
 from .downloads import DownloadError, unpack
-from .records import Record
+from .records import Record, shortened_list
 from .stored_images import image_address, open_parquet, read_batches, read_images
 
 _ROWS_AT_ONCE = 1_000
 # Hexadecimal digits of a SHA-256: 64 bits are enough for tens of thousands of images.
 _DIGITS = 16
+_SHARD = re.compile(r"-(\d{5})-of-(\d{5})\b")
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,17 @@ class HubTable:
         return [column for column, name in self.images.items() if "{content}" in name]
 
     def find(self, folder: Path | None) -> list[Path]:
-        """Return the files in a user's folder, in order; none if all of them are empty."""
+        """Return the files in a user's folder, in order; none if all of them are empty.
+
+        Raises:
+            DataError: some of several are missing.
+        """
         if folder is None:
             return []
         for place in self.places:
             paths = list_files(folder, place)
             if any(path.stat().st_size for path in paths):
+                _check_shards(paths, self.page)
                 return paths
         return []
 
@@ -240,3 +247,14 @@ def _check_columns(schema: pa.Schema, texts: Sequence[str], images: Iterable[str
             raise DataError(
                 f"{path}: the column {name} is of the type {kind}. Expected images: a struct of bytes and path."
             )
+
+
+def _check_shards(paths: list[Path], page: str) -> None:
+    """Raise a `DataError` if the names of the files show that some are missing."""
+    shards = [match for path in paths if (match := _SHARD.search(path.name))]
+    every = {f"{m.string[: m.start(1)]}{n:05}{m.string[m.end(1) :]}" for m in shards for n in range(int(m[2]))}
+    if missing := sorted(every - {path.name for path in paths}):
+        raise DataError(
+            f"{paths[0].parent} holds {len(paths)} Parquet files and lacks {shortened_list(missing)}. Get all from "
+            f"{page}, and remove those of other versions."
+        )

@@ -225,12 +225,15 @@ def _draw(content: Floats, resamples: int, seed: int) -> Floats:
 
 
 def mean_interval(values: Floats, cluster: Indices, confidence: float, resamples: int, seed: int) -> Interval | None:
-    """Compute the percentile interval of the mean of finite values over resampled clusters; None if it has no spread.
+    """Compute the percentile interval of the mean of finite values over resampled clusters.
 
     Args:
         values: of shape (n,).
         cluster: the number of each example's cluster, of shape (n,).
         confidence, resamples, seed: as for `cluster_bootstrap`.
+
+    Returns:
+        None if all clusters have the same mean.
     """
     # Scaled by a power of two, which rounds nothing, so that sums of huge values do not overflow.
     _, exponent = np.frexp(np.abs(values).max())

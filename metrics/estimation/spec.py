@@ -296,11 +296,6 @@ def make_examples(
     )
 
 
-def category_numbers(categories: Labels | None, n: int) -> dict[str, Indices]:
-    """Return the indices of the examples in each category, in the order of first appearance; see `memberships`."""
-    return _grouped(memberships(categories, n))
-
-
 def _grouped(membership: tuple[Indices, list[Any]] | None) -> dict[str, Indices]:
     if membership is None:
         return {}

@@ -45,8 +45,8 @@ def compare_models(
         categories, clusters, resamples, seed: see ``aggregate.SummaryOptions``.
         confidence: coverage of the intervals, 0.95 by default; 1 - ``confidence`` is the level of the test for which
             ``smallest_detectable_difference`` is meant.
-        permutations: number of random exchanges of the models, at least 100.
-        power: probability of detecting the smallest detectable difference, in (0, 1).
+        permutations: number of random exchanges of the models, at least 100; 10,000 by default.
+        power: probability of detecting the smallest detectable difference, in (0, 1); 0.8 by default.
 
     Returns:
         Plain Python numbers:

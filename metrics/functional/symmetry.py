@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -36,7 +37,7 @@ class GapScores(OfRows):
         rounding = 4 * np.finfo(np.float64).eps * np.abs(pairs).max()
         ends = np.append(-np.diff(np.abs(gaps[order])) > rounding, True)
         asymmetry = np.abs(np.sign(gaps[order]).cumsum()[ends]).max() / len(gaps)
-        return np.array([below.mean() / (2 * len(gaps)), gaps.mean(), np.median(gaps), asymmetry])
+        return np.array([below.mean() / (2 * len(gaps)), math.fsum(gaps) / len(gaps), np.median(gaps), asymmetry])
 
 
 def artifact_gap(

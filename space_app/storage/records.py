@@ -241,7 +241,8 @@ def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
 
 
 def _reviews(storage: Storage, paths: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the valid reviews by number, since clocks are set back, and messages on the others."""
+    """Return the valid reviews in the order of their numbers (clocks may be set back), and a message for each
+    unreadable one."""
     reviews, problems = [], []
     for path in paths:
         try:

@@ -71,6 +71,7 @@ class HubStandIn:
         self.repositories: dict[str, Repository] = {}
         self.seen: Counter[str] = Counter()  # faults by their names and requests by their kinds
         self.gated: set[str] = set()  # names of repositories that need a login that was granted access
+        self.datasets: set[str] = set()  # names of repositories that are not models
         self.read_only: set[str] = set()  # names of repositories to which this login may not write
         self.lock = threading.RLock()
         self.closed = False
@@ -209,7 +210,8 @@ class _Handler(BaseHTTPRequestHandler):
         """The answer of the method of that name to a commit, or that there is none."""
         if name in self.hub.gated:
             return 403, {"error": "Access to this repository is restricted"}, {"X-Error-Code": "GatedRepo"}
-        if name not in self.hub.repositories:
+        is_other = self.path.startswith("/api/models/") and name in self.hub.datasets
+        if name not in self.hub.repositories or is_other:
             return 404, {"error": "Repository not found"}, {"X-Error-Code": "RepoNotFound"}
         commit = self.hub.repositories[name].at(revision)
         if commit is None:

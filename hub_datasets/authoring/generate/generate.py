@@ -67,7 +67,7 @@ _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_TURN = 4
 
 
-# A candidate to make: of a caption, of a kind, the `number`-th.
+# A candidate to make: its caption, its kind, and its number among candidates of both.
 _Job = tuple[Captioned, str, int]
 
 

@@ -21,20 +21,23 @@ class Pictures:
 
     Args:
         folder: nothing outside it is read, not by ``..`` and not by a link.
+        items: another folder to which names of images may be relative; by default only `folder`.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, items: str | Path | None = None) -> None:
         self.folder = Path(folder).resolve()
+        self._bases = [self.folder] if items is None else [self.folder, Path(items)]
 
     def path(self, image: str) -> Path:
-        """Return the file of an image, named relative to the folder or by a path inside it; `DataError` otherwise."""
+        """Return the file of an image, named by a path or relative to a folder; `DataError` if it is outside."""
         try:
-            path = (self.folder / image).resolve()
-            inside = path.is_relative_to(self.folder)
-            if inside and path.is_file():
-                return path
+            paths = [(base / image).resolve() for base in self._bases]
+            inside = [path for path in paths if path.is_relative_to(self.folder)]
+            for path in inside:
+                if path.is_file():
+                    return path
         except (OSError, ValueError):  # an impossible name
-            inside = True
+            inside = [self.folder]
         if not inside:
             raise DataError(
                 f"{image} lies outside {self.folder}, and only images inside it are shown; name a folder that "

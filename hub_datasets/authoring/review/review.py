@@ -50,12 +50,12 @@ def open_review(
     folder = source if source.is_dir() else source.parent
     check_known("page", [page], PAGES)
     if source.name.endswith(REVIEWED_FILE):
-        raise DataError(f"{source} has the results of a review, which --summary replaces; review its candidates again")
+        raise DataError(f"{source} is written by `review --summary`; give the file of the candidates")
     items = PAGES[page].read(source)
     if not items:
         raise DataError(f"{source} has no candidates; there is nothing to review")
     journal = DecisionJournal(Path(out or folder) / f"{page}{JOURNAL_SUFFIX}")
-    return Desk(PAGES[page], items, journal, Pictures(images or folder), annotators)
+    return Desk(PAGES[page], items, journal, Pictures(images or folder, folder), annotators)
 
 
 def write_results(desk: Desk, page: str) -> Path:

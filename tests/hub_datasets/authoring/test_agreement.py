@@ -60,5 +60,5 @@ def test_the_command_prints_the_agreement_and_writes_the_results_and_names_are_e
     assert "0.533" in result.output
     assert "2 kept, 2 dropped, 0 undecided" in result.output
     assert len(read_pairs(tmp_path)) == 2
-    with pytest.raises(DataError, match="results of a review, which --summary replaces"):
+    with pytest.raises(DataError, match="is written by `review --summary`; give the file of the candidates"):
         open_review(tmp_path / "reviewed.jsonl")

@@ -118,6 +118,11 @@ def test_scores_of_a_row_with_several_negatives_go_to_its_pairs(tmp_path):
         np.testing.assert_array_equal(found, expected)
 
 
+def test_no_pairs_are_refused():
+    with pytest.raises(DataError, match="no pairs came"):
+        audit([], "nothing")
+
+
 def part(accuracy, low):
     return {"accuracy": accuracy, "accuracy_interval": [low, 1.0]}
 

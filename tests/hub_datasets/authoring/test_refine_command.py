@@ -9,6 +9,7 @@ from console import invoke
 
 from vl_assay.hub_datasets.authoring.audit.probes import group_pairs, run_probes
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
+from vl_assay.hub_datasets.authoring.refine.ngrams import BLIND_SCORERS
 from vl_assay.hub_datasets.authoring.refine.refine import WATCHING, refine
 from vl_assay.hub_datasets.authoring.refine.report import write_refinement
 from vl_assay.metrics.common.errors import DataError, VLAssayError
@@ -121,6 +122,10 @@ def test_the_command_takes_predictions_of_blind_models_and_no_others(coco, tmp_p
         raise invoke("refine", *options, "--predictions", tmp_path / "clip.parquet").exception
     with pytest.raises(VLAssayError, match="no scores for"):
         raise invoke("refine", *options, "--predictions", tmp_path / "few.parquet").exception
+    for name in BLIND_SCORERS:
+        alike = write_blind_predictions(tmp_path / f"{name}.parquet", pairs, name, "vera")
+        with pytest.raises(VLAssayError, match=f"is of {name}, which is there already"):
+            raise invoke("refine", *options, "--scorer", name, "--predictions", alike).exception
 
 
 @pytest.mark.parametrize("dataset", ["pairs.jsonl", ""])

@@ -40,6 +40,11 @@ def test_rows_of_all_complexities_follow_each_other_with_their_own_negatives(sma
     assert small.rows()[1]["image"]["path"] == "61-4-2-25-17.png"
 
 
+def test_replace_is_what_the_release_calls_atom(small):
+    negatives = small.build("productivity_replace", with_images=False)["hard_negatives"][0]
+    assert negatives == sources.productivity_rows("atom", 4)[0]["hard_negs"]
+
+
 @pytest.mark.parametrize(
     ("kind", "training_set"), zip(["atom", "comp", "combined"], sources.TRAINING_SETS, strict=True)
 )

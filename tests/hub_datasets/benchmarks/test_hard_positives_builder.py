@@ -98,6 +98,12 @@ def test_a_missing_file_of_swap_has_a_way_round(small):
     assert list(small.build(rebuild_swap=True)) == whole
 
 
+def test_a_caption_that_cannot_be_swapped_is_named(small):
+    rows = [(sources.boxed(0, sources.SWAPS[0][0]), "a man and a hat", "a hat and a man", "x")]
+    sources.write(small.folder, "visual_genome_attribution.json", rows)
+    small.error(DataError, r"record 0: 'a man and a hat' is not of the form.*rebuild_swap=False", rebuild_swap=True)
+
+
 def test_files_that_do_not_belong_together_are_refused(small):
     path = small.folder / "swapped_data" / "vl_checklist_relations.json"
     records = json.loads(path.read_text())

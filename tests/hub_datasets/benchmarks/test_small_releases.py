@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,6 +51,11 @@ def test_cola_has_each_image_beside_its_own_caption_in_the_order_of_the_file(sma
     dataset = small("cola").build()
     assert dataset["id"][:] == [f"multiobjects/{number}" for number in range(5)]
     assert [texts(row, *GROUP) for row in dataset] == list(cola.GROUPS)
+
+
+def test_released_images_of_cola_all_come_from_one_server(shared_data):
+    rows = json.loads((shared_data / "data" / "cola" / Path(cola.ANNOTATIONS).name).read_text("utf-8"))
+    assert {row[place].rsplit("/", 1)[0] for row in rows for place in (0, 2)} == {cola.SERVER}
 
 
 @pytest.mark.parametrize("config", ["test", "train"])

@@ -152,6 +152,10 @@ def test_released_numbers_are_those_of_the_papers_table_7(released, kinds, expec
     assert (len(rows), len(images), len(texts), sum(len(phrase["boxes"]) for phrase in phrases)) == expected
 
 
+def test_released_groups_lack_number_16(released):
+    assert [row["id"] for row in released("groups")] == [f"groups/{n}" for n in range(1, 53) if n != 16]
+
+
 def test_released_questions_are_balanced_and_run_along_the_rows_of_val(released):
     val, vqa = released("val"), released("vqa")
     assert (len(vqa), sum(row["answer"] for row in vqa)) == (204, 102)

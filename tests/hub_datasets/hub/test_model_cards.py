@@ -164,6 +164,9 @@ def test_what_the_hubs_classes_take_and_the_format_has_not_is_refused(tmp_path):
         (result_of(value=float("nan")), r"accuracy of toy_scenes \(itm\) is nan; .* finite numbers from 0 to 1"),
         (result_of(value=75.0), r"is 75.0; a model's card"),
         (result_of(value="0.9 %"), r"is '0.9 %'; a model's card"),
+        (result_of(run={"date": "25.11.2026"}), r"s.parquet have the date '25.11.2026'; expected ISO 8601"),
+        (result_of(run={"date": 20261125}), r"have the date 20261125; expected ISO 8601"),
+        (result_of(hub={"repo": "x/y", "revision": "main"}), r"have the dataset .*'main'.*; expected a revision of 40"),
     ):
         with pytest.raises(DataError, match=message):
             write_model_card(tmp_path / "README.md", [result])
@@ -212,10 +215,39 @@ def test_others_in_the_file_of_results_stay(card, tmp_path):
     assert second["value"] == RESULT.scores["accuracy"]
 
 
+def test_cards_without_results_get_them_and_keep_their_metadata(card, capfd):
+    for content in (
+        BODY,
+        "---\n---\n# A rule below no metadata\n",
+        "---\n\n---\n" + BODY,
+        "---\nlicense: mit\nmodel-index:\n---\n" + BODY,
+        "---\nself: 1\nignore_metadata_errors: true\nget:\n7: seven\nlicense: mit\n---\n" + BODY,
+        "\ufeff---\nlicense: mit\n---\n" + BODY,
+    ):
+        path = card(content)
+        write_model_card(path, [RESULT])
+        text = path.read_bytes().decode()
+        metadata = yaml.safe_load(REGEX_YAML_BLOCK.search(text.removeprefix("\ufeff"))[2])
+        old = REGEX_YAML_BLOCK.search(content.removeprefix("\ufeff"))
+        kept = {**((yaml.safe_load(old[2]) if old else None) or {}), "model-index": metadata["model-index"]}
+        assert metadata == kept
+        assert text.startswith("\ufeff") == content.startswith("\ufeff")
+        assert text.endswith(content.split("---\n")[-1])
+        assert write_model_card(path, [RESULT]) == []
+    assert capfd.readouterr().err == ""
+
+
+def test_line_ends_of_the_card_are_those_of_the_new_lines(card):
+    for content in (f"---\n{OTHERS}---\n{BODY}", BODY):
+        path = card(content.replace("\n", "\r\n"))
+        write_model_card(path, [RESULT])
+        assert path.read_bytes().count(b"\n") == path.read_bytes().count(b"\r\n") > 30
+
+
 def test_cards_that_cannot_be_changed_safely_stay_as_they_are(card, tmp_path):
     for content, message in (
-        ("---\na: [\n---\n", "the metadata of .* cannot be read"),
-        ("---\njust text\n---\n", "the metadata of .* cannot be read"),
+        ("---\na: [\n---\n", "are not valid YAML"),
+        ("---\njust text\n---\n", "are 'just text', not keys with values"),
         ("---\nmodel-index: text\n---\n", "the model-index of .* cannot be read"),
         ("---\nmodel-index:\n- name: x\n  results: [{task: 1}]\n---\n", "the model-index of .* cannot be read"),
         (b"---\nlicense: \xff\n---\n", "is not UTF-8"),
@@ -288,9 +320,9 @@ VALUE = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
-# PyYAML breaks keys at line separators of Unicode; keys without a value are not written.
-KEY = TEXT.filter(lambda key: key not in ("model-index", "self", "ignore_metadata_errors"))
-METADATA = st.dictionaries(KEY, VALUE.filter(lambda value: value is not None), max_size=4).filter(
+# PyYAML breaks keys at line separators of Unicode, which is refused.
+KEY = TEXT.filter(lambda key: key != "model-index")
+METADATA = st.dictionaries(KEY, VALUE, max_size=4).filter(
     lambda found: not any(mark in repr(found) for mark in ("\\x85", "\\u2028", "\\u2029"))
 )
 PIECES = st.lists(TEXT | st.sampled_from(["---", "---\n", "\n---\n", "\r\n---\r\n", "a: 1", "# text\n"]), max_size=6)

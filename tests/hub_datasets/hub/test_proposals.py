@@ -8,7 +8,7 @@ from huggingface_hub import HfApi, constants
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.hub.proposals import TITLE, propose
-from vl_assay.metrics.common.errors import StorageError
+from vl_assay.metrics.common.errors import DataError, StorageError
 from vl_assay.model_wrappers import predict
 
 TOKEN = "hf_secret_token_of_a_user"
@@ -70,6 +70,27 @@ def test_a_refusal_is_one_line_with_the_next_step_and_without_the_token(state, r
     assert TOKEN not in str(raised.value)
     assert len(waits) == tries - 1
     assert not hub.repositories[MODEL].pulls
+
+
+def test_invalid_names_datasets_and_a_missing_network_are_errors_before_anything_is_written(results, hub, monkeypatch):
+    api = HfApi(hub.url, token=TOKEN)
+    for name, message in (("model", "'model' has no owner; expected owner/name"), ("a b/c", "not a valid repository")):
+        with pytest.raises(DataError, match=message):
+            propose(results, name, api=api)
+    hub.datasets = {MODEL}
+    with pytest.raises(DataError, match=f"{MODEL} is a dataset; results go to the repository of a model"):
+        propose(results, MODEL, api=api)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(StorageError, match="HF_HUB_OFFLINE is set"):
+        propose(results, MODEL, api=api)
+    assert hub.seen["commit"] == 0
+
+
+def test_after_a_lost_answer_the_user_is_told_to_look_for_the_pull_request(results, hub):
+    hub.faults = {"lost": 1}
+    with pytest.raises(StorageError, match=f"look at {hub.url}/{MODEL}/discussions, and only if not, try again"):
+        propose(results, MODEL, api=HfApi(hub.url, token=TOKEN), sleep=Waits())
+    assert len(hub.repositories[MODEL].pulls) == 1
 
 
 def test_the_command_shows_the_diff_without_a_login_and_proposes_with_one(predictions, hub, monkeypatch):

@@ -13,7 +13,7 @@ from vl_assay.hub_datasets.authoring.audit.blind import known_levels
 from vl_assay.hub_datasets.core.benchmarks import SKILLS, get_card
 from vl_assay.hub_datasets.reports.skills import profile_parts, read_skill_profile, verdict
 from vl_assay.metrics.common.documents import to_markdown
-from vl_assay.metrics.common.errors import UnknownNameError
+from vl_assay.metrics.common.errors import PredictionsError, UnknownNameError
 from vl_assay.metrics.records.schema import MatchingRow
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "skills.md"
@@ -99,6 +99,12 @@ def test_the_verdict_names_skills_only_if_their_intervals_do_not_overlap(tmp_pat
     assert re.search("strongest in object .* weakest in attribute", verdict(apart))
     alike, _ = profile(tmp_path, pairs("add_obj", [RIGHT, WRONG] * 9) + pairs("add_att", [WRONG, RIGHT] * 9, "other"))
     assert "stands out" in verdict(alike)
+
+
+def test_two_files_of_one_task_are_refused(tmp_path):
+    files = [write(tmp_path / f"{name}.parquet", pairs("add_obj", [RIGHT]), "toy_scenes", "itm") for name in "ab"]
+    with pytest.raises(PredictionsError, match="toy_scenes/itm; give one"):
+        read_skill_profile(files, **QUICK)
 
 
 def test_a_part_of_a_task_is_not_counted_beside_it(tmp_path):

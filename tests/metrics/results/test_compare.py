@@ -88,6 +88,18 @@ def test_both_models_scores_are_those_of_their_reports(benchmark, task, ties, tm
         assert difference.ties == found[difference.metric].options.get("ties")
 
 
+@pytest.mark.parametrize(("benchmark", "task"), TASKS)
+def test_exchanging_the_models_turns_the_difference_round(benchmark, task, tmp_path):
+    paths = random_predictions(tmp_path, benchmark, task)
+    one, two = compare(*paths, **QUICK), compare(*reversed(paths), **QUICK)
+    for there, back in zip(one.differences, two.differences, strict=True):
+        assert there.result["difference"] == pytest.approx(-back.result["difference"], abs=1e-12)
+        assert (there.result["wins"], there.result["losses"]) == (back.result["losses"], back.result["wins"])
+        assert there.result["permutation_p_value"] == pytest.approx(back.result["permutation_p_value"])
+        low, high = there.result["difference_interval"]
+        assert low <= there.result["difference"] <= high
+
+
 def test_differences_wins_and_tests_follow_from_the_rows(tmp_path):
     # a: right right right wrong tie; b: right wrong wrong wrong right; images: 0 0 1 1 2.
     first = matching([[2, 1], [2, 1], [2, 1], [1, 2], [1, 1]], ("swap_obj", "swap_att"))
