@@ -260,8 +260,8 @@ def _places(right: Rows, n: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]
     return as_float64(np.concatenate(parts, axis=None), subject), np.array([row.size for row in parts], dtype=np.intp)
 
 
-def _listed(values: Any, what: str) -> list[Any]:
+def _listed(values: Any, noun: str) -> list[Any]:
     try:
         return list(values)
     except TypeError as error:
-        raise ScoresError(f"the {what} are {values!r}; pass a list or array with an entry for each row") from error
+        raise ScoresError(f"the {noun} are {values!r}; pass a list or array with an entry for each row") from error

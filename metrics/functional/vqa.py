@@ -122,28 +122,28 @@ def _edge_interval(
     return (0.0, 1.0) if groups == 1 else None
 
 
-def _yes(answers: ArrayLike, what: str) -> NDArray[np.bool_]:
+def _yes(answers: ArrayLike, noun: str) -> NDArray[np.bool_]:
     try:
         values = np.asarray(answers, dtype=object)
     except (ValueError, RuntimeError) as error:
-        raise ScoresError(f"the {what} cannot be read ({error}); pass a list with one for each question") from error
+        raise ScoresError(f"the {noun} cannot be read ({error}); pass a list with one for each question") from error
     if values.ndim != 1 or not len(values):
-        raise ScoresError(f"the {what} have shape {values.shape}; pass one for each question, at least one")
+        raise ScoresError(f"the {noun} have shape {values.shape}; pass one for each question, at least one")
     words = [str(value.item() if getattr(value, "ndim", None) == 0 else value).strip().lower() for value in values]
     refuse(
         [word not in _WORDS for word in words],
-        "of the {what}, {first!r} in {rows} is neither yes nor no; pass 1 or 0, or yes or no. Map an answer that is "
+        "of the {noun}, {first!r} in {rows} is neither yes nor no; pass 1 or 0, or yes or no. Map an answer that is "
         "neither to the wrong one, so that it is counted, and report their number",
         values,
-        what=what,
+        noun=noun,
     )
     return np.array([_WORDS[word] for word in words])
 
 
-def _check_both_answers(right: NDArray[np.bool_], what: str) -> None:
+def _check_both_answers(right: NDArray[np.bool_], noun: str) -> None:
     if right.all() or not right.any():
         only = "yes" if right.all() else "no"
         raise ScoresError(
-            f"the right answer is {only!r} in all {len(right)} rows of {what}; macro F1 needs questions of both kinds. "
+            f"the right answer is {only!r} in all {len(right)} rows of {noun}; macro F1 needs questions of both kinds. "
             "Add the others, or count accuracy alone"
         )

@@ -109,7 +109,7 @@ class Pairs:
     def of_examples(self, examples: np.ndarray) -> np.ndarray:
         """Return the indices of the pairs of these examples, in order."""
         sizes = self.shapes.prod(axis=1)
-        return np.concatenate([np.arange(self.starts[i], self.starts[i] + sizes[i]) for i in examples])
+        return np.concatenate([int(self.starts[i]) + np.arange(int(sizes[i])) for i in examples])
 
     def differences(self, scores: np.ndarray) -> list[np.ndarray]:
         """Return score differences between every two texts of an image, and every two images of a text.
