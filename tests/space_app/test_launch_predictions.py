@@ -37,7 +37,7 @@ def predictions_files():
 
 
 def assert_same(now, kept, place=""):
-    """Equal but for the digits in which versions of NumPy and SciPy differ; a bound may be a neighbouring resample's."""
+    """Equal but for digits in which versions of NumPy and SciPy differ; a bound may be that of the next resample."""
     if isinstance(kept, dict):
         assert now.keys() == kept.keys(), (place, AGAIN)
         for name, value in kept.items():
