@@ -40,6 +40,11 @@ def step(process=copy, seed=0, caption="caption"):
     return Step(process, pa.schema([("text", pa.string())]), {"seed": seed}, caption)
 
 
+def send_this_module(monkeypatch):
+    """Let Ray's workers have the functions of this module, which they cannot import."""
+    import_ray(monkeypatch).cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
 def write_tar(path, captions, images=()):
     with fsspec.open(str(path), "wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
         for number, caption in enumerate(captions):
@@ -131,7 +136,7 @@ def test_options_that_cannot_be_used_are_refused(corpus, tmp_path, monkeypatch):
 @pytest.mark.parametrize("on_ray", [False, True])
 def test_a_process_that_dies_is_reported_with_advice(on_ray, corpus, tmp_path, monkeypatch):
     if on_ray:
-        import_ray(monkeypatch)
+        send_this_module(monkeypatch)
     with pytest.raises(DataError, match=r"run the same command again|Ray failed: .*Finished work is kept"):
         list(run(find_shards([corpus]), step(die), tmp_path / "out", workers=2, on_ray=on_ray))
 
@@ -142,6 +147,7 @@ def test_a_ray_cluster_that_loses_a_node_gives_what_one_process_gives(tmp_path, 
     for number in range(60):
         write_parquet(tmp_path / f"corpus-{number}.parquet", [f"a dog and cat {number} {n}" for n in range(20_000)])
     shards = find_shards(["corpus-*.parquet"])  # paths from here
+    send_this_module(monkeypatch)
     with nodes_of_which_one_is_killed(tmp_path / "ray", "*.parquet", monkeypatch):
         outcomes = list(run(shards, step(), Path("ray"), on_ray=True))
     assert sorted(outcome.shard for outcome in outcomes) == [*shards]
