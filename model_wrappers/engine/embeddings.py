@@ -104,13 +104,13 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, stages: Stages) -
         )
     row_of_image = np.zeros(len(plan.images), np.int64)
     row_of_image[image_numbers] = np.arange(len(image_numbers))
-    found = EmbeddingLookups(lambda numbers: images[row_of_image[numbers]], captions.__getitem__)
-    scores = found.score(pairs)
-    similarities = EmbeddingLookups(found.texts, found.texts).score(text_pairs)
+    stored = EmbeddingLookups(lambda numbers: images[row_of_image[numbers]], captions.__getitem__)
+    scores = stored.score(pairs)
+    similarities = EmbeddingLookups(stored.texts, stored.texts).score(text_pairs)
     facts: dict[str, Any] = {f"cached_{kind}": stages.counts[kind][1] for kind in ("images", "captions")}
     if isinstance(model, TwoPrecisions):
         precise = lookups(model.precise, plan, stages, tokens, SINGLE, decoder)
-        scores, decided = decide(pairs, scores, found, precise)
+        scores, decided = decide(pairs, scores, stored, precise)
         facts |= decided
     exact = lookups(model, plan, stages, tokens, EXACT, decoder)
     near, near_texts = pairs.near_ties(scores, NEAR_TIE), text_pairs.near_ties(similarities, NEAR_TIE)
@@ -118,9 +118,11 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, stages: Stages) -
     of_texts = EmbeddingLookups(exact.texts, exact.texts)
     of_text_pairs = recheck(stages, similarities, near_texts, lambda: of_texts.score(text_pairs, near_texts))
     pools = [
-        pool_scores(found.images(pool.images), _ensembles(captions[pool.texts], pool.prompts)) for pool in pairs.pools
+        pool_scores(stored.images(pool.images), _ensembles(captions[pool.texts], pool.prompts)) for pool in pairs.pools
     ]
-    return Scores(scores, pools, added(facts, of_pairs, of_text_pairs, truncated(model, tokens)), similarities)
+    return Scores(
+        scores, pools, add_counts(facts, of_pairs, of_text_pairs, count_truncated(model, tokens)), similarities
+    )
 
 
 def score_text_only(model: TextScorer, plan: ScoringPlan, stages: Stages) -> Scores:
@@ -145,7 +147,7 @@ def score_text_only(model: TextScorer, plan: ScoringPlan, stages: Stages) -> Sco
         np.tile(captions[pool.texts].reshape(-1, pool.prompts).mean(axis=1).astype(np.float32), (len(pool.images), 1))
         for pool in pairs.pools
     ]
-    return Scores(scores, pools, added(facts, truncated(model, tokens)))
+    return Scores(scores, pools, add_counts(facts, count_truncated(model, tokens)))
 
 
 def _of_captions(
@@ -206,12 +208,12 @@ def prepare_texts(prepare: Callable[[Sequence[str]], list[list[int]]], texts: Se
     return [ids for start in starts for ids in prepare(texts[start : start + _TOKENISED_AT_ONCE])]
 
 
-def truncated(model: Any, tokens: Sequence[Sequence[int]]) -> dict[str, int]:
+def count_truncated(model: Any, tokens: Sequence[Sequence[int]]) -> dict[str, int]:
     """Return the number of texts that are longer than a model reads, for the metadata of the predictions."""
     return {"truncated_captions": sum(len(ids) > model.max_tokens for ids in tokens)}
 
 
-def added(*parts: Mapping[str, Any]) -> dict[str, Any]:
+def add_counts(*parts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sum of the counts of each name, sorted by name, for the metadata."""
     return {name: sum(part.get(name, 0) for part in parts) for name in sorted({*chain(*parts)})}
 

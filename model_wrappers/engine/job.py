@@ -173,8 +173,8 @@ class Job:
         """Return the record of the run that this run, or its shard, belongs to."""
         data = {"device": self._kind_of_device, "data": self.plan.fingerprint()}
         about = {"model": asdict(self.model.info), "library": libraries(), "the": data}
-        config, which = asdict(self._config), str(shard) if shard else "here"
-        return RunRecord(identity_hash(about), self.name, self._references, self._seeds, config, about, which)
+        config, part = asdict(self._config), str(shard) if shard else "here"
+        return RunRecord(identity_hash(about), self.name, self._references, self._seeds, config, about, part)
 
     def _stages(self, store: Store, shard: Shard | None = None, merged: int = 0) -> Stages:
         device, name = device_of(self.model), self.model.info.name
@@ -244,7 +244,7 @@ class Job:
         for turn in (self._processes.is_main, not self._processes.is_main):
             with self._processes.raise_on_all_ranks():
                 for reference in self._references if turn else ():
-                    some = load_examples(
+                    of_reference = load_examples(
                         reference,
                         task_types=task_types,
                         data_dir=self._config.data_dir,
@@ -252,8 +252,8 @@ class Job:
                         needs_images=not is_computed,
                         limit=self._config.limit,
                     )
-                    _refuse_other_types(reference, some, name, task_types)
-                    tasks += some
+                    _refuse_other_types(reference, of_reference, name, task_types)
+                    tasks += of_reference
         names = [predictions_name(task) for task in tasks]
         for name in names:
             if names.count(name) > 1:

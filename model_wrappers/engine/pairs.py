@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import as_column, is_tensor, joined
-from .embeddings import Scores, added, prepare_texts, recheck, truncated
+from .embeddings import Scores, add_counts, count_truncated, prepare_texts, recheck
 from .loader import Loaded
 from .plan import Pairs, ScoringPlan, by_anchor
 from .protocol import ChoiceModel, CrossEncoder, PairScorer, TextPairScorer, VQAModel
@@ -145,8 +145,8 @@ def _fused(
         return Scores()
     scores, pools = pairs.split(rows)
     near = near_ties(scores)
-    facts = recheck(stages, scores, near, lambda: run(pairs.some(near), f"{EXACT}{kind}"))
-    return Scores(scores, pools, added(facts, truncated(model, tokens)))
+    facts = recheck(stages, scores, near, lambda: run(pairs.subset(near), f"{EXACT}{kind}"))
+    return Scores(scores, pools, add_counts(facts, count_truncated(model, tokens)))
 
 
 def score_by_choice(model: ChoiceModel, plan: ScoringPlan, stages: Stages) -> Scores:

@@ -93,7 +93,7 @@ class Pairs:
         start = self.starts[example]
         return scores[start : start + rows * columns].reshape(rows, columns)
 
-    def some(self, which: np.ndarray) -> Pairs:
+    def subset(self, which: np.ndarray) -> Pairs:
         """Return the pairs that a mask or indices select, without examples and retrieval sets."""
         return Pairs(self.texts, self.anchor[which], self.text[which], np.empty((0, 2), np.int64), [])
 

@@ -12,7 +12,7 @@ from ...hub_datasets.core.examples import MISSING
 from ...metrics.common.errors import ModelError
 from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, TextSimilarityRow, VQARow
 from .detection import detect
-from .embeddings import Scores, added, score_by_embeddings, score_text_only
+from .embeddings import Scores, add_counts, score_by_embeddings, score_text_only
 from .pairs import score_answers, score_by_choice, score_by_matching, score_by_pairs, score_text_pairs
 from .plan import ScoringPlan, queries_of, scored
 from .protocol import (
@@ -148,5 +148,5 @@ def score_plan(model: Model, plan: ScoringPlan, stages: Stages) -> tuple[Results
     if len(plan.questions):
         answers = score_answers(cast(VQAModel, model), plan, stages)
     boxes = detect(cast(Detector, model), plan, stages) if plan.queries else {}
-    facts = added({"truncated_captions": 0}, captions.facts, answers.facts)
+    facts = add_counts({"truncated_captions": 0}, captions.facts, answers.facts)
     return Results(plan, captions.pairs, captions.text_pairs, captions.pools, answers.pairs, boxes), facts

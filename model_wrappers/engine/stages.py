@@ -209,8 +209,8 @@ class Stages:
         while start < len(items):
             part = slice(start, start + self.batch_size)
             # A whole batch keeps its form, in which it is copied to the device; see `loader.Stacked`.
-            some = images if len(items) <= self.batch_size else images[part]
-            results = self._compute_or_halve(work, (items[part], some, sizes[part]))
+            part_images = images if len(items) <= self.batch_size else images[part]
+            results = self._compute_or_halve(work, (items[part], part_images, sizes[part]))
             if results is not None:
                 yield items[part], results
                 start = part.stop

@@ -143,6 +143,6 @@ def _print_tables(weights: Path) -> None:
     for name, table in all_tables().items():
         plans = plan_rows(table, weights=weights)
         models = [row.name for row in table.rows if row.run.is_model and not table.is_statistics]
-        rows.append((name, str(sum(not plans[name].why for name in models)), str(len(models))))
-    listed = simple_table(("table", "models that can be run here", "models"), rows, numbers=True)
+        rows.append((name, str(len(models)), str(sum(not plans[name].why for name in models))))
+    listed = simple_table(("table", "models", "can run here"), rows, numbers=True)
     print_tables([listed, "`vl-assay reproduce TABLE` names them, and what the others need."])

@@ -62,7 +62,7 @@ def blind_levels(data: TaskData) -> dict[str, dict[str, Any]]:
 
 
 def _known(data: TaskData) -> dict[str, Any] | None:
-    """Return the kept levels of these examples, of a set that contains them, or of their category."""
+    """Return the stored levels of these examples, of a set that contains them, or of their category."""
     shipped = shipped_levels(data.benchmark).get(data.task.name)
     if shipped is None or shipped["key"] == _key(data):
         return shipped and shipped["metrics"]
@@ -80,7 +80,7 @@ def _known(data: TaskData) -> dict[str, Any] | None:
 
 
 def known_levels(benchmark: str, task: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the kept levels of a task, by metric; empty if it was not audited with these options."""
+    """Return the stored levels of a task, by metric; empty if it was not audited with these options."""
     shipped = shipped_levels(benchmark).get(task)
     return shipped["metrics"] if shipped and shipped["options"] == options else {}
 

@@ -83,8 +83,8 @@ class ErrorAnalysis(Document):
         """Return the features associated with errors, a row for each task, model and tested feature.
 
         Returns:
-            The columns benchmark, task, model, kind, name, n, clusters (images), rate (the share of errors), low,
-            high, expected (see ``association.Association``), p_value and p_value_holm; the most significant first.
+            The columns benchmark, task, model, kind, name, n, clusters (images), rate (the share of errors),
+            expected, low, high (see ``association.Association``), p_value and p_value_holm; the most significant first.
         """
         import pandas
 
@@ -93,7 +93,9 @@ class ErrorAnalysis(Document):
             for model, tests in zip(task.models, summary.found, strict=True):
                 about = {"benchmark": task.benchmark, "task": task.task, "model": model.label}
                 for feature, association in sorted(tests.items(), key=lambda test: test[1].p_value):
-                    records.append({**about, **feature._asdict(), **association._asdict()})
+                    facts = {**feature._asdict(), **association._asdict()}
+                    del facts["other_clusters"]
+                    records.append({**about, **facts})
         return pandas.DataFrame(records)
 
     def write(self, path: str | Path, *, limit: int = MOST_EXAMPLES) -> Path:

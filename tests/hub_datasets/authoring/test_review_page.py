@@ -39,6 +39,8 @@ def test_items_are_judged_by_keyboard_by_two_at_once_with_reloads(new_page, tmp_
     with served(tmp_path, new_page) as (desk, visit):
         pages = {name: visit(width=width) for name, width in zip(keys, (1440, 390), strict=True)}
         for name, page in pages.items():
+            page.get_by_role("heading", name="Review candidates", level=1).wait_for()
+            assert "false of the image" in page.locator("body").inner_text()
             page.locator("#annotator").fill(name)
             page.keyboard.press("Enter")
             assert shown(page) == 0
