@@ -11,7 +11,7 @@ from typing import Any
 from ...metrics.common.errors import DataError, UnknownNameError, VLAssayError
 from ...metrics.records.predictions import Predictions
 from ...metrics.results.errors.outcomes import ExampleData, Thumbnail
-from ..core.benchmarks import adopt, get_benchmark, get_task
+from ..core.benchmarks import get_benchmark, get_task
 from ..core.examples import Example, TaskData, is_cached, load_examples
 from ..core.image_keys import MISSING
 from ..core.images import DECODING_ERRORS, thumbnail
@@ -26,7 +26,7 @@ def example_data(predictions: Predictions, data_dir: str | Path | None = None, *
 
     Args:
         predictions: they name the benchmark, its task, its options and its fingerprint.
-        data_dir: the user's copy of the sources, a folder that `build` wrote, or the folder of an own benchmark.
+        data_dir: the user's copy of the sources, or a folder that `build` wrote.
         images: whether to look for images.
 
     Returns:
@@ -37,8 +37,6 @@ def example_data(predictions: Predictions, data_dir: str | Path | None = None, *
     """
     if data_dir is not None and not Path(data_dir).expanduser().is_dir():
         raise DataError(f"the data folder {data_dir} is not a folder")
-    if data_dir is not None and adopt(str(Path(data_dir).expanduser().absolute())) == predictions.benchmark:
-        data_dir = None  # the benchmark's own folder: from now on its name leads there
     note = ""
     if images:
         try:
