@@ -123,6 +123,7 @@ class Loader:
             for first in range(0, len(items), size)
             for start in range(first, min(first + size, len(items)), length)
         ]
+        iterator: Any = None
         try:
             with _quietly():
                 loader = DataLoader(
@@ -145,6 +146,12 @@ class Loader:
             raise ModelError(
                 f"a process that prepares images died ({error}); try fewer, or none (workers: 0 in --config)"
             ) from error
+        finally:
+            # The traceback of an error keeps the iterator. If the garbage collector freed it, torch would wait five
+            # seconds for each worker, and torch has no public method that ends them earlier.
+            end_workers = getattr(iterator, "_shutdown_workers", None)
+            if end_workers is not None:
+                end_workers()
 
 
 def in_threads(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import runpy
 import warnings
@@ -45,8 +46,10 @@ def test_an_image_that_cannot_be_read_is_the_same_error_everywhere(workers):
             raise DataError("the image 7.jpg cannot be read")
         return image_of(number)
 
+    others = set(multiprocessing.active_children())
     with pytest.raises(DataError, match=r"^the image 7\.jpg cannot be read$"):
         list(Loader(workers).batches(range(20), load, 4))
+    assert set(multiprocessing.active_children()) == others
 
 
 @pytest.mark.slow  # torch looks at its workers every five seconds
@@ -77,9 +80,11 @@ def test_an_error_of_a_models_own_code_is_not_taken_for_a_broken_image(coco, tmp
         def prepare_image(self, image):
             raise ValueError("no such crop")
 
+    others = set(multiprocessing.active_children())
     with pytest.raises(ValueError, match="no such crop") as caught:
         run_quietly(Clumsy(), coco(rows=10, images=5), tmp_path / "out", workers=1)
     assert not isinstance(caught.value, DataError)
+    assert set(multiprocessing.active_children()) == others
 
 
 def test_whole_batches_reach_the_model_as_the_blocks_that_workers_stacked(coco, tmp_path):
