@@ -17,17 +17,17 @@ def passed(found):
     return {finding.name: finding.is_passed for finding in found.findings}
 
 
-def test_a_sound_model_passes_and_its_precision_speed_and_memory_are_told(toy):
-    found = check("demo-clip")
+def test_a_sound_model_passes_and_its_precision_speed_and_memory_are_told(tiny_clip, toy):
+    found = check(str(tiny_clip))
     assert passed(found) == {"scores": True, "batches": True}
     # 6 groups of 2 x 2, and 13 images with two captions each.
     assert found.findings[0].text == "50 pairs of toy_scenes, finite, depend on image and caption"
-    assert found.verdict == "demo-clip is ready to be evaluated."
+    assert found.verdict == "clip is ready to be evaluated."
     assert (found.info.dtype, found.device, found.info.preprocessing["backend"]) == ("float32", "cpu", "pil")
     assert all(0 < found.seconds[stage] < 5 for stage in ("images", "captions"))
     assert found.memory > 1e7
     # Half precision is not held to the batches of float32.
-    assert passed(check("demo-clip", LoadOptions(dtype="bfloat16"))) == {"scores": True}
+    assert passed(check(str(tiny_clip), LoadOptions(dtype="bfloat16"))) == {"scores": True}
 
 
 class Leaking(Recorder):

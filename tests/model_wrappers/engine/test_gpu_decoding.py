@@ -69,19 +69,15 @@ def test_files_that_nvjpeg_cannot_decode_are_left_to_the_model(options, model):
     assert GpuDecoder(model, "cpu", decode_jpeg).load(file_of(200, 150, **options)) is None
 
 
-def test_a_damaged_file_is_an_error_with_the_next_step(model):
-    decoder = GpuDecoder(model, "cpu", decode_jpeg)
-    with pytest.raises(ModelError, match="run without --decode gpu"):
-        decoder.images([decoder.load(file_of(320, 240)[:2000]).image])
-
-
-def test_full_memory_is_no_damaged_file_so_that_the_batch_is_halved(model):
+def test_a_damaged_file_is_an_error_with_the_next_step_and_full_memory_is_not(model):
     def run_out(files, device):
         raise torch.OutOfMemoryError
 
-    decoder = GpuDecoder(model, "cpu", run_out)
-    with pytest.raises(torch.OutOfMemoryError):
-        decoder.images([decoder.load(file_of(320, 240)).image])
+    damaged = [GpuDecoder(model, "cpu", decode_jpeg).load(file_of(320, 240)[:2000]).image]
+    with pytest.raises(ModelError, match="run without --decode gpu"):
+        GpuDecoder(model, "cpu", decode_jpeg).images(damaged)
+    with pytest.raises(torch.OutOfMemoryError):  # so that the batch is halved
+        GpuDecoder(model, "cpu", run_out).images(damaged)
 
 
 def test_a_model_with_another_preprocessing_is_refused():
@@ -112,7 +108,7 @@ def test_dtype_auto_also_decodes_the_images_that_it_reads_in_float32(model, coco
     two = load_in_two(load_model, "demo-clip", LoadOptions())
     two.decoder = GpuDecoder(model, "cpu", decode_jpeg)
     two.precise.prepare_image = prepare_image
-    files = run_quietly(two, coco(rows=40, images=20), tmp_path, cache=False)
+    files = run_quietly(two, coco(rows=8, images=4), tmp_path, cache=False)
     assert read_predictions(files[0]).metadata["run"]["examples_in_sample"] > 0
 
 

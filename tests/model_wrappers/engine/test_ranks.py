@@ -21,9 +21,12 @@ from vl_assay.model_wrappers.engine.distributed import join
 
 
 @pytest.mark.parametrize(("given", "dtype"), [(None, "bfloat16"), ("float32", "float32")])
-def test_the_precision_of_the_users_accelerate_configuration_is_the_default(given, dtype, toy, tmp_path, monkeypatch):
+def test_the_precision_of_the_users_accelerate_configuration_is_the_default(
+    given, dtype, tiny_clip, toy, tmp_path, monkeypatch
+):
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
-    [file] = predict("demo-clip", "toy_scenes/groups", out=tmp_path, limit=4, dtype=given, cache=False, progress=False)
+    options = {"limit": 4, "dtype": given, "cache": False, "progress": False}
+    [file] = predict(str(tiny_clip), "toy_scenes/groups", out=tmp_path, **options)
     assert read_predictions(file).metadata["model"]["dtype"] == dtype
 
 
@@ -115,10 +118,10 @@ def test_out_of_memory_halves_batches_and_leaves_near_ties_that_have_no_float64(
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
             return super().encode_images(images)
 
-    folder = coco(rows=40, images=20)
+    folder = coco(rows=16, images=16)
     files = run_quietly(Small(noise=1e-7), folder, tmp_path / "small", batch_size=16)
     facts = read_predictions(files[0]).metadata["run"]
     assert facts["batch_size"] == 2
-    assert facts["unchecked_near_ties"] == facts["rechecked_pairs"] == len(all_scores(files)) == 160
+    assert facts["unchecked_near_ties"] == facts["rechecked_pairs"] == len(all_scores(files)) == 64
     whole = all_scores(run_quietly(Same(), folder, tmp_path / "whole"))
     np.testing.assert_allclose(all_scores(files), whole, atol=1e-5)

@@ -47,7 +47,7 @@ def blip(tmp_path_factory):
 def finished(tiny_clip, tmp_path_factory):
     """The sources, and the folder of three shards of a run on them, made in another order."""
     place = tmp_path_factory.mktemp("finished")
-    folder = make_sugarcrepe(place / "coco", 60, 30)
+    folder = make_sugarcrepe(place / "coco", 30, 15)
     for number in (3, 1, 2):
         out, shard = place / "shards" / str(number), f"{number}/3"
         assert list(predict(f"clip:{tiny_clip}", TASKS, out=out, **options(folder, shard=shard))) == []
@@ -78,14 +78,16 @@ def test_shards_of_which_some_were_lost_give_the_scores_of_one_run(clip_shards, 
 
 
 @pytest.mark.parametrize("model", ["blip", "demo-owlvit", "mock:oracle", "auto"])
-def test_cross_encoders_detectors_pair_scorers_and_two_precisions_have_shards_too(model, blip, toy, tmp_path):
+def test_cross_encoders_detectors_pair_scorers_and_two_precisions_have_shards_too(
+    model, blip, tiny_clip, toy, tmp_path
+):
     name, tasks = {
-        "auto": ("demo-clip", ["toy_scenes/groups"]),
+        "auto": (f"clip:{tiny_clip}", ["toy_scenes/groups"]),
         "blip": (f"blip:{blip}", ["toy_scenes/groups"]),
         "demo-owlvit": (model, ["toy_scenes/detection"]),
         "mock:oracle": (model, ["toy_scenes/itm", "toy_scenes/vqa", "toy_scenes/detection", "toy_scenes/retrieval"]),
     }[model]
-    chosen = {"limit": 8, "progress": False, "cache": False, "dtype": "auto" if model == "auto" else None}
+    chosen = {"limit": 4, "progress": False, "cache": False, "dtype": "auto" if model == "auto" else None}
     for number in (2, 1):
         predict(name, tasks, out=tmp_path / "shards" / str(number), shard=f"{number}/2", **chosen)
     merged = merge(tmp_path / "shards", out=tmp_path / "merged", progress=False)

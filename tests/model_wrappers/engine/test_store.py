@@ -13,14 +13,7 @@ from damage import flipped
 from support import Recorder, all_scores, run_quietly
 
 from vl_assay.metrics.common.errors import ModelError, StorageError
-from vl_assay.model_wrappers.engine.store import (
-    Store,
-    StoredRows,
-    cached_folder,
-    cached_models,
-    item_key,
-    make_room,
-)
+from vl_assay.model_wrappers.engine.store import Store, StoredRows, cached_folder, cached_models, item_key, make_room
 
 MODEL = {"name": "m", "revision": "1", "dtype": "float32"}
 
