@@ -92,17 +92,7 @@ def test_the_report_has_acc_at_1_over_images_and_over_classes(images, tmp_path):
     right = np.array([int(np.argmax(row.scores)) == row.correct[0] for row in rows])
     of_class = np.array([row.correct[0] for row in rows])
     assert result.scores["acc_at_1"] == right.mean()
-    assert result.scores["macro_acc_at_1"] == pytest.approx(
-        np.mean([right[of_class == each].mean() for each in (0, 2, 3)])
-    )
+    by_class = [right[of_class == each].mean() for each in (0, 2, 3)]
+    assert result.scores["macro_acc_at_1"] == pytest.approx(np.mean(by_class))
     assert "acc_at_5" not in result.scores  # there are four classes
     assert result.chance["acc_at_1"] == 1 / 4
-
-
-def test_the_sanity_baselines_have_the_scores_of_the_card(tmp_path):
-    found = {}
-    for mock in ("oracle", "constant", "bag-of-words"):
-        files = predict(f"mock:{mock}", "zero_shot", out=tmp_path / mock, limit=64, progress=False)  # one of each class
-        [result] = report(files, resamples=100)
-        found[mock] = (result.scores["acc_at_1"], result.scores["acc_at_5"], result.scores["tie_rate"])
-    assert found == {"oracle": (1, 1, 0), "constant": (0, 0, 1), "bag-of-words": (1, 1, 0)}
