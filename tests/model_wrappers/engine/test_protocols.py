@@ -317,10 +317,12 @@ def test_results_may_be_of_any_library_and_dtype_and_have_gradients(kind, part, 
     ("kind", "part", "form", "message"),
     [
         (Pairwise, "itm", lambda values: ["high", "low"], "fake gave something else than rows of numbers .*of NumPy"),
+        (Pairwise, "itm", lambda values: torch.from_numpy(values) + 1j, "something else .*complex numbers"),
         (Pairwise, "itm", lambda values: values[:, None], r"of the shape \((\d+), 1\) for \1 texts; expected \(\1,\)"),
         (Choice, "itm", lambda values: values[:, :-1], r"of the shape \(1,\) for 2 texts"),
         (Dual, "itm", lambda rows: rows * np.nan, "NaN or infinity"),
         (Dual, "itm", lambda rows: rows * 2, "embeddings of images of length 2 to 2; .*divide each by its norm"),
+        (Dual, "itm", lambda rows: rows[:, None], "expected one row of numbers for each item"),
         (Dual, "itm", lambda rows: np.eye(9 + len(rows))[: len(rows)], "gave arrays of the shapes .*expected one row"),
         (Dual, "itm", lambda rows: list(rows)[:-1], "gave .* results for .* items"),
         (
