@@ -34,9 +34,8 @@ def coco(tmp_path):
 
 
 def test_karpathys_training_split_includes_restval_and_no_other(coco):
-    found = {
-        split: read_training_set(coco / "dataset_coco.json", split=split) for split in ("train", "validation", "test")
-    }
+    file, splits = coco / "dataset_coco.json", ("train", "validation", "test")
+    found = {split: read_training_set(file, split=split) for split in splits}
     assert [sample.caption for sample in found["train"].samples] == ["a train dog", "a cat", "a restval dog", "a cat"]
     assert [sample.id for sample in found["train"].samples] == ["10", "11", "20", "21"]
     keys = [set(each.image_keys) for each in found.values()]
@@ -78,7 +77,4 @@ def test_what_cannot_be_read_is_named(coco):
     twice = [{"id": 1, "file_name": "7.jpg"}, {"id": 1, "file_name": "8.jpg"}]
     file.write_text(json.dumps({"images": twice, "annotations": []}))
     with pytest.raises(DataError, match="several images of one id"):
-        read_training_set(file)
-    file.write_text('{"images": [')
-    with pytest.raises(DataError, match="cannot be read"):
         read_training_set(file)

@@ -117,18 +117,15 @@ def words(caption):
 
 def test_swaps_of_a_scene_move_words_and_replacements_change_one():
     for kind, changed in ((SWAP, 0), (REPLACE, 1)):
-        for sample in read_training_set("toy_scenes", limit=40, negatives=[kind], positives=[kind]).samples:
+        for sample in read_training_set("toy_scenes", limit=20, negatives=[kind], positives=[kind]).samples:
             for text in (*sample.negatives, *sample.positives):
                 assert (words(sample.caption) - words(text)).total() == changed
                 assert (words(text) - words(sample.caption)).total() == changed
             if kind == SWAP:  # only joined phrases are swapped in positives
                 assert bool(sample.positives) == (None in words(sample.caption))
-                continue
-            for text in sample.positives:
-                [(old, new)] = zip(
-                    words(sample.caption) - words(text), words(text) - words(sample.caption), strict=True
-                )
-                assert synonym(old) == new
+            for text in sample.positives if kind == REPLACE else ():
+                old, new = words(sample.caption) - words(text), words(text) - words(sample.caption)
+                assert [*map(synonym, old)] == [*new]
 
 
 def test_scenes_are_read_from_pictures_of_a_built_dataset(toy, tmp_path):
@@ -223,10 +220,7 @@ def test_the_files_of_negclip_are_read_as_released(folder):
         ({"caption": "a dog", "image": {"bytes": "x"}}, "where the name of an image's file belongs.*--column image="),
         ({"caption": "a dog", "image": "a.png", "negatives": "['a', it's]"}, "row 0 has a list that cannot be read"),
         ({"caption": "\ud800 dog", "image": "a.png"}, "half a character"),
-        (
-            {"caption": "a dog", "image": "a.png", "negatives": [3]},
-            "row 0 has 3 in 'negatives', where a caption belongs",
-        ),
+        ({"caption": "a dog", "image": "a.png", "negatives": [3]}, "row 0 has 3 in 'negatives', where a caption belon"),
     ],
 )
 def test_damaged_tables_are_refused_with_their_row(folder, row, message):
