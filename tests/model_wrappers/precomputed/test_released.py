@@ -52,14 +52,8 @@ def test_gpt4vs_release_gives_its_row_as_the_mean_over_the_orders_of_captions(sh
 def test_the_true_boxes_of_tricd_are_perfect_and_those_on_distractors_are_not(shared_data, tmp_path):
     folder = shared_data / "data" / "tricd"
     [task] = load_examples("tricd/val", data_dir=folder, needs_images=False)
-    perfect = [
-        {
-            "id": e.id,
-            "boxes": [phrase.boxes for phrase in e.phrases],
-            "scores": [[0.9] * len(p.boxes) for p in e.phrases],
-        }
-        for e in task.examples
-    ]
+    boxes = {example.id: [phrase.boxes for phrase in example.phrases] for example in task.examples}
+    perfect = [{"id": id, "boxes": own, "scores": [[0.9] * len(each) for each in own]} for id, own in boxes.items()]
     file = tmp_path / "perfect.jsonl"
     file.write_text("\n".join(map(json.dumps, perfect)), encoding="utf-8")
     [path] = predict(f"precomputed:{file}", "tricd/val", data_dir=folder, out=tmp_path, progress=False)
