@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from console import invoke
-from huggingface_hub import constants
 from reproduce_support import matching, sugarcrepe_predictions, write
 
 from vl_assay.hub_datasets.published.inventory import STATES, paper_names, read_inventory, summarise
 from vl_assay.hub_datasets.published.tables import get_table
-from vl_assay.hub_datasets.sources.network import without_network
 from vl_assay.metrics.common.documents import bullets, simple_table, to_markdown
 from vl_assay.metrics.common.errors import DataError, UnknownNameError
-from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
 from vl_assay.model_wrappers.reproduce import analyses
 from vl_assay.model_wrappers.reproduce.analyses import AnalysisInput
 from vl_assay.model_wrappers.reproduce.comparison import examples_of
@@ -78,13 +74,6 @@ def test_what_cannot_be_made_says_why(made):
     assert "--all is of every table" in str(invoke("reproduce", "sugarcrepe-6", "--all").exception)
 
 
-def test_without_the_network_nothing_is_downloaded_until_the_end():
-    before = constants.HF_HUB_OFFLINE
-    with without_network():
-        assert constants.HF_HUB_OFFLINE is True
-    assert before == constants.HF_HUB_OFFLINE
-
-
 def test_the_document_of_the_papers_tables_and_figures_is_the_inventory():
     states = bullets([f"{state}: {meaning}" for state, meaning in STATES.items()])
     parts = [f"All tables and figures: {summarise(read_inventory())}.", *states]
@@ -99,16 +88,6 @@ def test_the_document_of_the_papers_tables_and_figures_is_the_inventory():
 def lines(table):
     """The cells of a table by the label of the row."""
     return {row.name: [cell.value for cell in row.cells] for row in table.rows}
-
-
-def test_rank_shares_are_those_of_the_scores():
-    scores = np.random.default_rng(0).normal(size=(500, 3))  # c, c_p, c_n
-    accuracies, brittle = augmented_accuracy(scores), brittleness(scores)["brittleness"]
-    values = accuracies["original_accuracy"], accuracies["augmented_accuracy"], brittle
-    shares = analyses.rank_shares(*(100 * value for value in values))
-    original, positive = scores[:, 0] > scores[:, 2], scores[:, 1] > scores[:, 2]
-    expected = [original & positive, original & ~positive, ~original & positive, ~original & ~positive]
-    assert list(shares.values()) == pytest.approx([100 * share.mean() for share in expected])
 
 
 def test_our_ranks_are_next_to_the_papers(tmp_path):

@@ -15,16 +15,22 @@ from reproduce_support import cells_of
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.published.tables import get_table
 from vl_assay.metrics.common.errors import DataError
+from vl_assay.metrics.results import compute
 from vl_assay.model_wrappers.reproduce.reproduce import reproduce
 
 MOCK = "mock:shuffled"
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    monkeypatch.setitem(compute.DEFAULTS, "resamples", 100)
 
 
 def assert_is_what_the_predictions_give(result, folder):
     """Every value of ours is in the report of the predictions, and none is missing."""
     scores = {
         (f"{each.benchmark['name']}/{each.benchmark['task']}", each.metric): each.scores
-        for each in report(sorted(folder.rglob("*.parquet")), resamples=100)
+        for each in report(sorted(folder.rglob("*.parquet")))
     }
     for one in result.comparisons:
         expected = scores[one.column.task, one.column.metric] if one.column.task else None
