@@ -1,5 +1,6 @@
 """Fine-tuning: every family learns and is saved as it was; how a recipe is run changes nothing else."""
 
+import json
 import resource
 from dataclasses import replace
 
@@ -208,6 +209,12 @@ def test_a_full_disk_leaves_no_half_of_a_model(tiny_clip, tmp_path):
     with pytest.raises(RuntimeError, match=r"^CUDA out of memory$"):
         write_files(tmp_path, save)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_frozen_recipe_keeps_one_negative_and_one_positive_of_each_caption(tiny_clip, tmp_path):
+    train_until(1, tiny_clip, tmp_path / "out", short("hp+hn"))
+    facts = json.loads((tmp_path / "out" / "training" / "run.json").read_text("utf-8"))
+    assert facts["data"]["fingerprint"] == make_training_set().frozen(seed=0).fingerprint
 
 
 def test_data_without_what_the_recipe_needs_is_refused(tiny_clip, tmp_path):
