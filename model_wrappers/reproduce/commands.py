@@ -41,7 +41,10 @@ def reproduce(
     predictions: Annotated[
         Path | None, typer.Option(help="Use the predictions in this folder; run only the models of --use.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the results; by default vl-assay-results/TABLE.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the results; by default that of --predictions, or vl-assay-results/TABLE."),
+    ] = None,
     data_dir: DataDir = None,
     weights: Annotated[Path, typer.Option(help="Folder with weights that you downloaded (negclip.pth).")] = Path(),
     option: Options = None,
