@@ -313,9 +313,7 @@ def generate(
     out: Annotated[Path, typer.Option(help="Folder of the run: candidates.jsonl, report.json, journal.jsonl.")],
     kind: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Such as replace_obj, swap_att, positive_swap; repeatable, by default all but negate and shuffle."
-        ),
+        typer.Option(help="Such as replace_obj or positive_swap; repeatable, by default all but negate and shuffle."),
     ] = None,
     model: Model = None,
     base_url: BaseUrl = None,
