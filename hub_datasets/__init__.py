@@ -1,7 +1,7 @@
 """Benchmarks: each a Hub dataset, how its rows are scored, and which metrics evaluate the scores.
 
-Each folder with a ``benchmark.py`` is a benchmark; `core`, `hub`, `published` and `authoring` serve them. The names
-below are the public interface.
+Each folder with a ``benchmark.py`` is a benchmark; the other folders serve them. The names below are the public
+interface.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands that need no model: build, install, publish, report, errors, compare."""
+"""The commands that need no model: build, install, publish, export, report, skills, errors, compare."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def export(
     """Write a benchmark as multiple choice, which inspect_ai, lm-eval, lmms-eval and the Hub's own evaluations run.
 
     Tasks in which one caption is true of each image, and yes-or-no questions. The folder is a dataset repository with
-    an `eval.yaml` and task files of lm-eval and lmms-eval; choices are in an order drawn by their content.
+    an `eval.yaml` and task files of lm-eval and lmms-eval; choices are shuffled deterministically.
 
     Examples: `vl-assay export toy_scenes/itm choices --limit 100` ·
     `vl-assay export winoground wino-choices --repo me/winoground-choices`
@@ -267,8 +267,8 @@ def report(
 ) -> None:
     """Print and write the results of predictions: tables, plots, JSON, Markdown, LaTeX, and a model's card.
 
-    report.tex and report.md have the models as rows, the best in bold and † those that cannot be told from it. The rest
-    of the card is kept, and the same command again changes nothing.
+    report.tex and report.md have the models as rows, the best in bold, and † for those not significantly worse. The
+    rest of the card is kept but for comments in its metadata, and the same command again changes nothing.
 
     Examples: `vl-assay report vl-assay-results/demo-clip/toy_scenes.itm.parquet` ·
     `vl-assay report vl-assay-results/demo-clip` ·

@@ -49,7 +49,7 @@ BaseUrl = Annotated[
     _making_option(help="Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1."),
 ]
 Rules = Annotated[
-    bool, _making_option("--rules", help="Make candidates by rule, without a model; also negate, shuffle.")
+    bool, _making_option("--rules", help="Make candidates by rule, without a model; --kind may be negate or shuffle.")
 ]
 Limit = Annotated[int | None, typer.Option(help="Read at most so many captions.", min=1)]
 
@@ -82,9 +82,9 @@ def audit(
 ) -> None:
     """Measure how well a benchmark can be solved without the image.
 
-    Scorers are two formatting rules; probes of formatting, words, characters, parts of speech and rarity, trained on
-    the captions of other images; and blind models, by their predictions. Degenerate pairs are counted, too. Writes
-    audit.json and audit.md.
+    Scorers are rules of formatting and length; probes of formatting, words, characters, parts of speech and rarity,
+    trained on the captions of other images; and blind models, by their predictions. Degenerate pairs are counted, too.
+    Writes audit.json and audit.md.
 
     `--max-blind-accuracy` applies to the accuracy over all pairs and, in each category, to the lower end of its
     interval, since a small category may exceed the limit by chance. Probes are trained on all categories together; to
@@ -93,7 +93,7 @@ def audit(
     `--all` audits the tasks of all benchmarks that are scored by default, each in a folder of `--out`, and writes
     audits.json and audits.md with one line for each; its sources are in the folder of its name in
     `--data-dir`, or else in `--data-dir` itself, and nothing is downloaded. What cannot be audited is listed with the
-    reason: missing sources leave the exit code at 0, anything else makes it 1.
+    reason: missing sources and lack of pairs leave the exit code at 0, anything else makes it 1.
 
     Examples: `vl-assay audit toy_scenes/itm` · `vl-assay audit sugarcrepe --data-dir sugarcrepe` ·
     `vl-assay audit pairs.csv --column positive=true --column negative=false --max-blind-accuracy 0.55` ·
@@ -313,7 +313,7 @@ def generate(
     out: Annotated[Path, typer.Option(help="Folder of the run: candidates.jsonl, report.json, journal.jsonl.")],
     kind: Annotated[
         list[str] | None,
-        typer.Option(help="Such as replace_obj, swap_att, positive_swap; repeatable, by default all."),
+        typer.Option(help="Such as replace_obj or positive_swap; repeatable, by default all but negate and shuffle."),
     ] = None,
     model: Model = None,
     base_url: BaseUrl = None,

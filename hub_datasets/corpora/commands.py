@@ -84,7 +84,8 @@ def generate(
     *,
     out: Out,
     kind: Annotated[
-        list[str] | None, typer.Option(help="Such as replace_obj or positive_swap; repeatable, by default all.")
+        list[str] | None,
+        typer.Option(help="Such as replace_obj or positive_swap; repeatable, by default all but negate and shuffle."),
     ] = None,
     column: Columns = None,
     workers: Workers = 1,

@@ -29,7 +29,7 @@ BENCHMARK = Benchmark(
         _task("replace_kinds", _REPLACE, category="category"),
     ),
     summary="changed captions that stay true",
-    source="--data-dir: a clone of github.com/amitakamath/hard_positives with Visual Genome's images (15 GB)",
+    source="--data-dir: a clone of github.com/amitakamath/hard_positives; Visual Genome's images are fetched",
     # The paper's point: accuracy on hard negatives means little without the hard positives.
     main_scores=tuple(
         (task, metric, metric) for task in ("replace", "swap") for metric in ("augmented_accuracy", "brittleness")

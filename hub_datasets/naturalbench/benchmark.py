@@ -14,9 +14,9 @@ BENCHMARK = Benchmark(
             category="category",
             metrics={"paired_question_accuracy": {}},
         ),
-        # Not by default, as its images have to be the user's own copy.
+        # Not by default, as it has other images, a download of its own.
         group_task("groups", "group_match", configs=("retrieval",), by_default=False),
     ),
     summary="two questions, two photographs",
-    source="huggingface.co/datasets/BaiqiL/NaturalBench (1.1 GB), or --data-dir; retrieval: --data-dir",
+    source="huggingface.co/datasets/BaiqiL/NaturalBench (1.1 GB; retrieval: 0.3 GB), or --data-dir",
 )

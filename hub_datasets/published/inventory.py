@@ -19,7 +19,6 @@ STATES = {
     "command": "one command, with weights, images or predictions",
     "not comparable": "one command, but the paper has other data: its values are counted nowhere",
     "implemented": "a method, which is part of this package",
-    "not yet": "missing here",
     "cannot": "cannot be made",
 }
 

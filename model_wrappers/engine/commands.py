@@ -173,7 +173,7 @@ def check(
     """How was a model loaded, what do its scores depend on, and how fast is it? Run it first with a new model.
 
     Prints processor, precision and settings, and scores pairs of toy_scenes (or questions, or phrases) together and one
-    at a time. Exit status 1 if a score depends on its batch, or on neither image nor caption.
+    at a time. Exits with 1 if scores change with the batch size, or ignore the image or the caption.
 
     Examples: `vl-assay check demo-clip` · `vl-assay check Salesforce/blip-itm-base-coco -s head=itc`
     """

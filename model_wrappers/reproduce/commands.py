@@ -26,10 +26,7 @@ def reproduce(
     table: Annotated[str | None, typer.Argument(help="Its name, such as sugarcrepe-6; all are listed if none.")] = None,
     all_: Annotated[
         bool,
-        typer.Option(
-            "--all",
-            help="A page for each paper, with all tables and figures; models run only with --use.",
-        ),
+        typer.Option("--all", help="A page for each paper, with all tables and figures; models run only with --use."),
     ] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False,
     models: Annotated[
@@ -41,7 +38,9 @@ def reproduce(
     predictions: Annotated[
         Path | None, typer.Option(help="Use the predictions in this folder; run only the models of --use.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the results; by default vl-assay-results/TABLE.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the results; by default --predictions, or vl-assay-results/TABLE.")
+    ] = None,
     data_dir: DataDir = None,
     weights: Annotated[Path, typer.Option(help="Folder with weights that you downloaded (negclip.pth).")] = Path(),
     option: Options = None,
