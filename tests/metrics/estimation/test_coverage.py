@@ -1,7 +1,5 @@
 """Coverage of intervals of means in simulation, with few clusters, uneven ones and uneven categories."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Bootstrap intervals: against other libraries, in simulation, and where resampling has nothing to say."""
 
-from __future__ import annotations
-
 import math
 import random
 import tracemalloc
@@ -10,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, t
 
-from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.estimation import bootstrap as stats
 
 
@@ -112,21 +109,6 @@ def test_memory_stays_flat_at_the_size_of_sugarcrepe():
     tracemalloc.stop()
     # All weights at once would be 2,000 x 1,560 x 8 bytes = 25 MB, twice; a chunk is 8 MB, twice.
     assert peak < 22 * 2**20
-
-
-@pytest.mark.parametrize(
-    ("values", "options", "message"),
-    [
-        ([], {}, r"shape \(0,\); pass one value per example, at least one"),
-        ([1, math.nan], {}, "nan in row 1 .*between 0 and 1, without NaN"),
-        ([1, 0], {"confidence": 1.0}, r"confidence is 1\.0; it must lie strictly between 0 and 1, such as 0\.95"),
-        ([1, 0], {"confidence": math.nan}, "confidence is nan;"),
-        ([1, 0], {"resamples": 1e4}, r"resamples is 10000\.0; it must be a whole number"),
-    ],
-)
-def test_unusable_input_is_rejected_with_a_remedy(values, options, message):
-    with pytest.raises(ScoresError, match=message):
-        stats.cluster_bootstrap(values, **options)
 
 
 def test_macro_of_perfect_categories_takes_the_mean_of_their_bounds():
