@@ -1,7 +1,5 @@
 """Predictions: rows of every type come back from their file, and what breaks its schema is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 
