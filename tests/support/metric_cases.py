@@ -69,11 +69,11 @@ class Case:
         return inputs
 
 
-def _matching(captions: int, categories: tuple[str, ...], **options: Any) -> Case:
+def _matching(captions: int, categories: tuple[str, ...] = (), **options: Any) -> Case:
     def random(rng: Rng, n: int) -> Inputs:
         inputs = {"predictions": rng.normal(size=(n, captions)).tolist(), "references": rng.integers(captions, size=n)}
-        categories_of_rows = [categories[i % len(categories)] for i in range(n)]
-        return inputs | {"references": inputs["references"].tolist(), "categories": categories_of_rows}
+        inputs["references"] = inputs["references"].tolist()
+        return inputs | ({"categories": [categories[i % len(categories)] for i in range(n)]} if categories else {})
 
     return Case(random, **options)
 
