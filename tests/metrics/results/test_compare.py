@@ -43,7 +43,7 @@ TASKS = {
     ("toy_scenes", "vqa"): (answers, ()),
     ("toy_scenes", "retrieval"): (retrieval, (26,)),
     ("toy_scenes", "detection"): (
-        lambda scores: detections(np.random.default_rng(scores.astype(int).ravel() + 2), 12),
+        lambda scores: detections(np.random.default_rng(scores.astype(int).ravel() + 2), 8),
         (1,),
     ),
     ("aro", "relation"): (lambda scores: matching(scores, ("on", "next to", "riding")), (2,)),

@@ -46,16 +46,6 @@ def predictions(tmp_path):
     return write_predictions_of(tmp_path / "sugarcrepe.itm.parquet", *ROWS)
 
 
-def test_scores_follow_from_the_predictions_and_missing_rows_are_counted(predictions):
-    [result] = report([predictions])
-    assert result.scores["accuracy"] == pytest.approx(3 / 5)
-    assert result.scores["macro_accuracy"] == pytest.approx((1 / 2 + 2 / 3) / 2)
-    assert result.scores["per_category"]["add_att"]["tie_rate"] == pytest.approx(1 / 3)
-    assert (result.missing, result.scores["n"]) == (1, 5)
-    [half] = report([predictions], ties="half")
-    assert half.scores["accuracy"] == pytest.approx(3.5 / 5)
-
-
 def test_a_task_whose_images_are_all_missing_is_named_and_the_others_are_reported(predictions, tmp_path):
     gone = write_predictions_of(tmp_path / "gone.parquet", *(row(name, "swap_obj", None, "") for name in "ab"))
     sentence = "all of its 2 examples lack their image"
