@@ -3,8 +3,6 @@
 Stored results of the leaderboard are computed again when a version changes, so values must not change without it.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,6 +1,5 @@
 """Rows of boxes, TRICD's released ones, and their overlap counted by hand, for the tests of detection."""
 
-import copy
 import functools
 import json
 import math
@@ -22,10 +21,6 @@ def truth_of(*given):
     """A row of references from (box, phrase)."""
     boxes, phrases = (list(part) for part in zip(*given, strict=True)) if given else ([], [])
     return {"boxes": boxes, "phrase_ids": phrases}
-
-
-def as_xyxy(rows):
-    return [row | {"boxes": [[x, y, x + width, y + height] for x, y, width, height in row["boxes"]]} for row in rows]
 
 
 def iou_by_hand(box, other):
@@ -112,7 +107,11 @@ class Tricd:
             rows[annotation["image_id"]]["boxes"].append(annotation["bbox"])
             rows[annotation["image_id"]]["phrase_ids"].append(annotation["phrase_id"])
         self.references = list(rows.values())
-        self.perfect = [row | {"scores": [0.5] * len(row["boxes"])} for row in as_xyxy(self.references)]
+        corners = ([[x, y, x + width, y + height] for x, y, width, height in row["boxes"]] for row in self.references)
+        self.perfect = [
+            row | {"boxes": boxes, "scores": [0.5] * len(boxes)}
+            for row, boxes in zip(self.references, corners, strict=True)
+        ]
         self.pairs = {
             "pair_ids": [f"{image['original_id'].split('_')[0]} {image['caption']}" for image in images],
             "positive": [image["positive"] for image in images],
@@ -139,13 +138,3 @@ class Tricd:
         """Perfect predictions, and the same boxes on each distractor."""
         sides = zip(self.perfect, self.on_distractors(score), strict=True)
         return [{key: row[key] + other[key] for key in row} for row, other in sides]
-
-
-@functools.cache
-def _read_tricd(folder):
-    return Tricd(folder)
-
-
-def read_tricd(shared_data):
-    """A copy of it, which a test may change."""
-    return copy.deepcopy(_read_tricd(shared_data / "data" / "tricd"))

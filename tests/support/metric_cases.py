@@ -31,7 +31,7 @@ class Case:
 
     Args:
         random: inputs of about n rows whose scores say nothing about what is right; lists of one entry per row.
-        constant: the same with one score for everything.
+        as_constant: makes such inputs those of one score for everything.
         scores: the paths to the scores within a row: "predictions" itself, or ("predictions", "scores").
         settings: arguments that are not one per row.
         depends_on_scale: results that a monotone rescaling of scores may change.
@@ -40,12 +40,18 @@ class Case:
     """
 
     random: Callable[[Rng, int], Inputs]
-    constant: Callable[[Rng, int], Inputs]
+    as_constant: Callable[[Inputs], Inputs] = lambda inputs: (
+        inputs | {"predictions": (np.asarray(inputs["predictions"]) * 0).tolist()}
+    )
     scores: tuple[str, ...] = ("predictions",)
     settings: Inputs = field(default_factory=dict)
     depends_on_scale: tuple[str, ...] = ()
     counts: tuple[str, ...] = ("n",)
     twice: Callable[[Inputs], Inputs] | None = lambda inputs: {name: rows + rows for name, rows in inputs.items()}
+
+    def constant(self, rng: Rng, n: int) -> Inputs:
+        """Inputs as `random` makes them, with one score for everything."""
+        return self.as_constant(self.random(rng, n))
 
     def with_scores(self, inputs: Inputs, change: Callable[[float], float]) -> Inputs:
         """A copy of the inputs with every score changed."""
@@ -63,17 +69,13 @@ class Case:
         return inputs
 
 
-def _flat(inputs: Inputs) -> Inputs:
-    return inputs | {"predictions": (np.asarray(inputs["predictions"]) * 0).tolist()}
-
-
-def _matching(captions: int, categories: tuple[str, ...] | None = None) -> Case:
+def _matching(captions: int, categories: tuple[str, ...] = (), **options: Any) -> Case:
     def random(rng: Rng, n: int) -> Inputs:
         inputs = {"predictions": rng.normal(size=(n, captions)).tolist(), "references": rng.integers(captions, size=n)}
         inputs["references"] = inputs["references"].tolist()
         return inputs | ({"categories": [categories[i % len(categories)] for i in range(n)]} if categories else {})
 
-    return Case(random, lambda rng, n: _flat(random(rng, n)))
+    return Case(random, **options)
 
 
 def _sets(rng: Rng, n: int) -> Inputs:
@@ -87,9 +89,11 @@ def _sets(rng: Rng, n: int) -> Inputs:
     }
 
 
-def _sets_twice(inputs: Inputs) -> Inputs:
-    copies = [f"{each} again" for each in inputs["sets"]]
-    return {name: rows + (copies if name == "sets" else rows) for name, rows in inputs.items()}
+def _twice_with_other(column: str) -> Callable[[Inputs], Inputs]:
+    """The inputs with every row repeated, of which the copies have other names in a column."""
+    return lambda inputs: {
+        name: rows + ([f"{row} again" for row in rows] if name == column else rows) for name, rows in inputs.items()
+    }
 
 
 def _triples(rng: Rng, n: int) -> Inputs:
@@ -128,9 +132,8 @@ def _boxes(rng: Rng, n: int) -> Inputs:
     return {"predictions": predictions, "references": references, "categories": [f"s{i // 2 % 2}" for i in range(n)]}
 
 
-def _constant_boxes(rng: Rng, n: int) -> Inputs:
+def _constant_boxes(inputs: Inputs) -> Inputs:
     """For each phrase the right box and a wrong one, all equally confident; nothing on the distractors."""
-    inputs = _boxes(rng, n)
     for row, (reference, prediction) in enumerate(zip(inputs["references"], inputs["predictions"], strict=True)):
         right = [[x, y, x + width, y + height] for x, y, width, height in reference["boxes"]]
         wrong = [[row % 7 + 50, 50, 60, 60] for _ in right]
@@ -139,16 +142,10 @@ def _constant_boxes(rng: Rng, n: int) -> Inputs:
     return inputs
 
 
-def _paired_boxes(make: Callable[[Rng, int], Inputs]) -> Callable[[Rng, int], Inputs]:
-    def paired(rng: Rng, n: int) -> Inputs:
-        inputs = make(rng, n + n % 2)
-        rows = len(inputs["predictions"])
-        return inputs | {
-            "pair_ids": [row // 2 for row in range(rows)],
-            "positive": [row % 2 == 0 for row in range(rows)],
-        }
-
-    return paired
+def _paired_boxes(rng: Rng, n: int) -> Inputs:
+    inputs = _boxes(rng, n + n % 2)
+    rows = range(len(inputs["predictions"]))
+    return inputs | {"pair_ids": [row // 2 for row in rows], "positive": [row % 2 == 0 for row in rows]}
 
 
 def _retrieval(rng: Rng, n: int) -> Inputs:
@@ -168,68 +165,41 @@ def _two_models(rng: Rng, n: int) -> Inputs:
     }
 
 
-def _two_constants(rng: Rng, n: int) -> Inputs:
-    return _two_models(rng, n) | {"predictions1": [[0.5, 0.5]] * n, "predictions2": [[0.5, 0.5]] * n}
-
-
-def _pairs_twice(inputs: Inputs) -> Inputs:
-    copies = [f"{pair} again" for pair in inputs["pair_ids"]]
-    return {name: rows + (copies if name == "pair_ids" else rows) for name, rows in inputs.items()}
-
-
+_BOXES: Inputs = {"as_constant": _constant_boxes, "scores": ("predictions", "scores")}
 CASES: dict[str, Case] = {
     "aro_itm": _matching(5, ("on", "under", "eating", "feeding")),
-    "artifact_gap": Case(
-        _matching(2, ("swap", "add")).random,
-        _matching(2, ("swap", "add")).constant,
-        depends_on_scale=("mean_gap", "median_gap", "asymmetry"),
-    ),
-    "augmented_accuracy": Case(_triples, lambda rng, n: _flat(_triples(rng, n))),
-    "brittleness": Case(_triples, lambda rng, n: _flat(_triples(rng, n)), depends_on_scale=("mean_scores",)),
-    "cpd_ap": Case(
-        _boxes,
-        _constant_boxes,
-        scores=("predictions", "scores"),
-        settings={"subsamples": 0},
-        counts=("n", "n_boxes", "n_positive"),
-    ),
-    "grounding_recall": Case(
-        _boxes, _constant_boxes, scores=("predictions", "scores"), counts=("n", "n_positive", "n_abstained")
-    ),
-    "group_match": Case(_groups, lambda rng, n: _flat(_groups(rng, n))),
+    "artifact_gap": _matching(2, ("swap", "add"), depends_on_scale=("mean_gap", "median_gap", "asymmetry")),
+    "augmented_accuracy": Case(_triples),
+    "brittleness": Case(_triples, depends_on_scale=("mean_scores",)),
+    "cpd_ap": Case(_boxes, settings={"subsamples": 0}, counts=("n", "n_boxes", "n_positive"), **_BOXES),
+    "grounding_recall": Case(_boxes, counts=("n", "n_positive", "n_abstained"), **_BOXES),
+    "group_match": Case(_groups),
     "group_recall_at_1": Case(
-        _paired_boxes(_boxes),
-        _paired_boxes(_constant_boxes),
-        scores=("predictions", "scores"),
-        counts=("n", "n_pairs", "n_abstained"),
-        twice=_pairs_twice,
+        _paired_boxes, counts=("n", "n_pairs", "n_abstained"), twice=_twice_with_other("pair_ids"), **_BOXES
     ),
     "paired_difference": Case(
         _two_models,
-        _two_constants,
+        lambda inputs: (
+            inputs | dict.fromkeys(("predictions1", "predictions2"), [[0.5, 0.5]] * len(inputs["references"]))
+        ),
         scores=("predictions1",),
         settings={"resamples": 200, "permutations": 200},
         counts=("n", "wins", "losses"),
     ),
-    "paired_question_accuracy": Case(_questions, lambda rng, n: _flat(_questions(rng, n))),
+    "paired_question_accuracy": Case(_questions),
     "itm_accuracy": _matching(4, ("negation", "count", "spatial")),
-    "retrieval_recall": Case(
-        _retrieval,
-        lambda rng, n: _flat(_retrieval(rng, n)),
-        counts=("n", "n_images", "n_captions"),
-        twice=None,  # an image that is there twice competes with its copy
-    ),
+    # An image that is there twice competes with its copy.
+    "retrieval_recall": Case(_retrieval, counts=("n", "n_images", "n_captions"), twice=None),
     "set_accuracy": Case(
         _sets,
-        lambda rng, n: _flat(_sets(rng, n)),
         settings={"pairs": [list(_PAIRED[:2]), list(_PAIRED[2:])]},
         counts=("n", "n_pairs", "n_sets"),
-        twice=_sets_twice,
+        twice=_twice_with_other("sets"),
     ),
     "sugarcrepe_itm": _matching(2, FORMS),
     "yes_no_f1": Case(
         _answers,
-        lambda rng, n: _answers(rng, n) | {"predictions": [1] * n},
+        lambda inputs: inputs | {"predictions": [1] * len(inputs["references"])},
         counts=("n", "false_positives", "false_negatives"),
     ),
     "zero_shot_accuracy": _matching(10, ("cat", "dog", "car")),

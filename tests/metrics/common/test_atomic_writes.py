@@ -1,7 +1,5 @@
 """Files appear whole or not at all, whatever happens while they are written."""
 
-from __future__ import annotations
-
 import errno
 import os
 

@@ -9,20 +9,13 @@ import pytest
 from vl_assay.metrics.common.imports import extra_with, gc_paused
 
 
-def fails():
-    with gc_paused():
-        raise ImportError(gc.isenabled())
-
-
-def test_collections_rest_and_go_on_whatever_an_import_raises():
-    with pytest.raises(ImportError, match="False"):
-        fails()
-    assert gc.isenabled()
-    gc.disable()
+@pytest.mark.parametrize("was_enabled", [True, False])
+def test_collections_rest_and_go_on_whatever_an_import_raises(was_enabled):
+    (gc.enable if was_enabled else gc.disable)()
     try:
-        with gc_paused():
-            pass
-        assert not gc.isenabled()
+        with pytest.raises(ImportError, match="False"), gc_paused():
+            raise ImportError(gc.isenabled())
+        assert gc.isenabled() == was_enabled
     finally:
         gc.enable()
 

@@ -1,7 +1,5 @@
 """Plugins that cannot be used; `tests/test_contributing.py` runs those that can."""
 
-from __future__ import annotations
-
 import pytest
 
 from vl_assay.metrics.common.errors import VLAssayError

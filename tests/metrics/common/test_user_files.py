@@ -1,7 +1,5 @@
 """Files that people make: each reader of tables and JSON reads the same encodings and refuses the same defects."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile

@@ -1,7 +1,5 @@
 """Associations of errors with features: exact tests within strata, on one example of each cluster."""
 
-from __future__ import annotations
-
 from itertools import permutations, product
 
 import numpy as np

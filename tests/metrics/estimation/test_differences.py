@@ -1,7 +1,5 @@
 """Differences between two models in any score: against resampling written out, and tests derived independently."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

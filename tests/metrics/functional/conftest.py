@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from box_rows import read_tricd
+from box_rows import Tricd
 from released_counts import GPT4V
 
 
 @pytest.fixture(scope="session")
 def tricd(shared_data):
-    return read_tricd(shared_data)
+    return Tricd(shared_data / "data" / "tricd")
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """Score gaps of blind models: by arithmetic, by the definitions written out, and on the released captions."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Reading boxes: what is accepted in which format, invalid inputs and how it is named, and their overlap."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -30,6 +28,9 @@ def dataset():
     return predictions, references
 
 
+SIDES = dataset()
+
+
 def test_rows_become_flat_arrays_in_corners():
     found, truth = read_boxes(*dataset())
     assert found.rows.tolist() == [0, 0, 2]
@@ -40,8 +41,6 @@ def test_rows_become_flat_arrays_in_corners():
     assert truth.boxes.tolist() == [[1, 2, 4, 6], [0, 0, 2.5, 2]]  # [x, y, x + width, y + height]
     assert truth.phrase_ids.tolist() == [7, 9]
     assert found.n_rows == truth.n_rows == 4
-    assert [part.dtype for part in found[:4]] == [np.intp, np.float64, np.float64, np.int64]
-    assert [part.dtype for part in truth[:3]] == [np.intp, np.float64, np.int64]
 
 
 @pytest.mark.parametrize(
@@ -57,24 +56,17 @@ def test_the_format_is_as_declared_for_both_sides_or_for_each(box_format, expect
     assert (found.boxes[0].tolist(), truth.boxes[0].tolist()) == expected
 
 
-def test_phrase_ids_are_whole_numbers_of_any_type():
+def test_phrase_ids_are_whole_numbers_of_any_type_and_rows_may_come_from_arrow_or_as_tensors():
     predictions, references = dataset()
     predictions[0]["phrase_ids"] = [2**53, 2**53 + 1]  # the same as float64
     references[0]["phrase_ids"] = [True]
-    found, truth = read_boxes(predictions, references)
-    assert (found.phrase_ids.tolist(), truth.phrase_ids.tolist()) == ([2**53, 2**53 + 1, 0], [1, 9])
-
-
-def test_rows_of_arrow_and_of_tensors_are_read_and_a_null_is_named():
-    of_arrow = [pa.array(side).to_pylist() for side in dataset()]
-    tensors = [[{key: torch.tensor(value) for key, value in row.items()} for row in side] for side in dataset()]
-    for sides in (of_arrow, tensors):
-        for side, wanted in zip(read_boxes(*sides), read_boxes(*dataset()), strict=True):
-            assert all(np.array_equal(part, other) for part, other in zip(side, wanted, strict=True))
-    predictions, references = dataset()
-    references[2]["boxes"] = None
-    with pytest.raises(ScoresError, match=r"boxes of the references are of type NoneType in row 2 "):
-        read_boxes(predictions, pa.array(references).to_pylist())
+    of_arrow = [pa.array(side).to_pylist() for side in (predictions, dataset()[1])]
+    tensors = [[{key: torch.tensor(value) for key, value in row.items()} for row in side] for side in of_arrow]
+    for sides in ((predictions, references), of_arrow, tensors):
+        found, truth = read_boxes(*sides)
+        assert found.phrase_ids.tolist() == [2**53, 2**53 + 1, 0]
+        assert found.boxes.tolist() == [[1, 2, 4, 6], [0, 0, 1, 1], [2, 2, 2, 5]]
+    assert truth.phrase_ids.tolist() == [7, 9]
 
 
 @pytest.mark.parametrize(
@@ -94,43 +86,35 @@ def test_rows_of_arrow_and_of_tensors_are_read_and_a_null_is_named():
         (0, 2, {"phrase_ids": [2.0**53]}, r"whole number from 0 to 9007199254740991.*row 2"),
         (0, 0, {"scores": [1]}, r"predictions have 2 boxes, 1 scores, 2 phrase_ids in row 0 .*must be equal"),
         (0, 1, {"boxes": None}, r"boxes of the predictions are of type NoneType in row 1 .*empty list"),
-        (0, 1, {"scores": ...}, r"predictions lack scores in row 1 \(1 of 4 rows.*just boxes, scores, phrase_ids"),
-        (0, 3, {"labels": []}, r"predictions have the unknown key 'labels' in row 3 .*just boxes, scores, phrase_ids"),
     ],
 )
 def test_what_is_invalid_is_rejected_and_named(side, row, changes, message):
     sides = dataset()
-    changed = sides[side][row] | changes
-    sides[side][row] = {key: value for key, value in changed.items() if value is not ...}
+    sides[side][row] |= changes
     with pytest.raises(ScoresError, match=message):
         read_boxes(*sides)
 
 
 @pytest.mark.parametrize(
-    ("predictions", "references", "message"),
+    ("predictions", "references", "box_format", "error", "message"),
     [
-        ([], [], "there are no rows; pass at least one"),
-        (dataset()[0][:3], dataset()[1], "got 3 rows of predictions for 4 rows of references; pass one of each"),
-        (dataset()[0][0], dataset()[1], "the predictions are one dict; pass a list with one mapping per row"),
-        ([dataset()[0][0], []], dataset()[1][:2], r"predictions are of type list in row 1 \(1 of 2 rows"),
+        ([], [], "xyxy", ScoresError, "there are no rows; pass at least one"),
+        (
+            SIDES[0][:3],
+            SIDES[1],
+            "xyxy",
+            ScoresError,
+            "got 3 rows of predictions for 4 rows of references; pass one of",
+        ),
+        (SIDES[0][0], SIDES[1], "xyxy", ScoresError, "the predictions are one dict; pass a list with one mapping per"),
+        (*SIDES, ["xyxy", "xywh"], ScoresError, "pass 'xyxy' or 'xywh', or a mapping that gives one of them to each"),
+        (*SIDES, {"predictions": "xyxy"}, ScoresError, "pass 'xyxy' or 'xywh', or a mapping that gives one of them"),
+        (*SIDES, "cxcywh", UnknownNameError, r"unknown box format .*; known: xyxy, xywh"),
     ],
 )
-def test_rows_that_are_none_are_rejected(predictions, references, message):
-    with pytest.raises(ScoresError, match=message):
-        read_boxes(predictions, references)
-
-
-@pytest.mark.parametrize(
-    ("box_format", "error", "message"),
-    [
-        (["xyxy", "xywh"], ScoresError, "pass 'xyxy' or 'xywh', or a mapping that gives one of them to each"),
-        ({"predictions": "xyxy"}, ScoresError, "pass 'xyxy' or 'xywh', or a mapping that gives one of them to each"),
-        ("cxcywh", UnknownNameError, r"unknown box format .*; known: xyxy, xywh"),
-    ],
-)
-def test_an_unknown_box_format_or_one_for_one_side_only_is_rejected(box_format, error, message):
+def test_rows_and_formats_that_are_none_are_rejected(predictions, references, box_format, error, message):
     with pytest.raises(error, match=message):
-        read_boxes(*dataset(), box_format)
+        read_boxes(predictions, references, box_format)
 
 
 def test_overlap_is_that_of_pycocotools():

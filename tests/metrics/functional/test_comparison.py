@@ -1,7 +1,5 @@
 """Two models compared as a user of `evaluate` does it, against the definitions, and on released answers."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,16 +1,16 @@
-"""Contextual phrase detection AP: on TRICD's annotations, against loops, and as a user of `evaluate` calls it."""
+"""Contextual phrase detection AP: on TRICD's annotations, against loops, pycocotools and rows really repeated."""
 
-from __future__ import annotations
-
+import contextlib
 import functools
+import io
 import statistics
 
 import numpy as np
 import pytest
 from box_rows import HERE, NO_TRUTH, NOTHING, THERE, boxes_of, precisions_by_hand, row_outcomes, truth_of
-from hypothesis import given
-from hypothesis import strategies as st
 from intervals import expanded_tails
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.functional.cpd import cpd_ap
@@ -50,14 +50,37 @@ def test_perfect_boxes_on_distractors_too_halve_it(tricd):
     assert by_order["ap"] == pytest.approx(0.56, abs=0.005)  # as the card says
 
 
-# Overlaps of 1, 0.89, 0.75, 0.5, 0.39, 0 with the first one, and 0.67 among the others.
-POOL = (HERE, [0, 0, 4, 4.5], [0, 0, 4, 3], [0, 0, 4, 2], [1, 1, 5, 5], THERE)
-box, phrase, confidence = st.sampled_from(POOL), st.integers(1, 2), st.sampled_from([0.2, 0.5, 0.8])
-found_row = st.lists(st.tuples(box, confidence, phrase), max_size=5).map(lambda found: boxes_of(*found))
-# At most 9 truths: no recall then falls between 0.01 i and what floats make of it.
-truth_row = st.lists(st.tuples(box, phrase), max_size=3).map(lambda given: truth_of(*given))
-row_lists = st.lists(st.tuples(found_row, truth_row), min_size=1, max_size=3)
-small_sets = row_lists.filter(lambda rows: any(truth["boxes"] for _, truth in rows))
+def draw_rows(rng, rows=4, boxes=7, truths=4, phrases=3, size=5):
+    """Rows of boxes on a coarse grid, so that overlaps, scores and whole boxes are often equal."""
+
+    def corners(n):
+        low = rng.integers(0, size, (n, 2))
+        return np.hstack([low, low + rng.integers(0, size, (n, 2))]).tolist()
+
+    drawn = []
+    for _ in range(rng.integers(1, rows + 1)):
+        given, found = rng.integers(0, truths + 1), rng.integers(0, boxes + 1)
+        truth = {"boxes": corners(given), "phrase_ids": rng.integers(0, phrases, given).tolist()}
+        prediction = {
+            "boxes": corners(found),
+            "scores": (rng.integers(0, 4, found) / 8).tolist(),
+            "phrase_ids": rng.integers(0, phrases, found).tolist(),
+        }
+        for place in range(found):
+            if given and rng.random() < 0.6:
+                chosen = rng.integers(given)
+                prediction["boxes"][place] = list(truth["boxes"][chosen])
+                prediction["boxes"][place][2] += int(rng.integers(0, 2))
+                prediction["phrase_ids"][place] = truth["phrase_ids"][chosen]
+        drawn.append((prediction, truth))
+    return drawn
+
+
+def draw_sets(seed, count, **options):
+    """So many sets of rows with some ground truth."""
+    rng = np.random.default_rng(seed)
+    drawn = (draw_rows(rng, **options) for _ in range(2 * count))
+    return [rows for rows in drawn if any(truth["boxes"] for _, truth in rows)][:count]
 
 
 def naive_scores(rows, ties="wrong", max_boxes=100):
@@ -77,28 +100,101 @@ def sides(rows):
     return [found for found, _ in rows], [truth for _, truth in rows]
 
 
-@given(rows=small_sets, ties=st.sampled_from(["wrong", "coco"]), max_boxes=st.sampled_from([1, 2, 100]))
-def test_it_is_what_loops_say(rows, ties, max_boxes):
-    result = cpd_ap(*sides(rows), ties=ties, max_boxes=max_boxes, **QUICK)
-    expected = naive_scores(rows, ties, max_boxes)
-    assert {score: result[score] for score in SCORES} == pytest.approx(expected, abs=1e-9)
-    assert result["tie_rate"] == pytest.approx(naive_tie_rate(rows, max_boxes))
-    assert (result["n"], result["n_boxes"]) == (len(rows), sum(len(truth["boxes"]) for _, truth in rows))
-    assert result["n_positive"] == sum(bool(truth["boxes"]) for _, truth in rows)
+@pytest.mark.parametrize("max_boxes", [3, 100])
+def test_it_is_what_loops_say(max_boxes):
+    distinct = split_by_ties = 0
+    for rows in draw_sets(max_boxes, 40):
+        expected = {ties: naive_scores(rows, ties, max_boxes) for ties in ("coco", "wrong")}
+        for ties, wanted in expected.items():
+            result = cpd_ap(*sides(rows), ties=ties, max_boxes=max_boxes, **QUICK)
+            assert {score: result[score] for score in SCORES} == pytest.approx(wanted, abs=1e-9)
+        assert result["tie_rate"] == pytest.approx(naive_tie_rate(rows, max_boxes))
+        assert (result["n"], result["n_boxes"]) == (len(rows), sum(len(truth["boxes"]) for _, truth in rows))
+        assert result["n_positive"] == sum(bool(truth["boxes"]) for _, truth in rows)
+        distinct += len(set(expected["coco"].values())) > 2
+        split_by_ties += expected["wrong"]["ap50"] < expected["coco"]["ap50"]
+    # The sets are of every kind: with overlaps between the thresholds, decided by ties.
+    assert min(distinct, split_by_ties) > 5
 
 
-@given(rows=small_sets, other=small_sets)
-def test_a_category_scores_what_its_rows_score_by_themselves(rows, other):
-    labels = ["one"] * len(rows) + ["two"] * len(other)
-    result = cpd_ap(*sides(rows + other), categories=labels, **QUICK)
-    for name, part in (("one", rows), ("two", other)):
-        assert result["per_category"][name] == pytest.approx(
-            {**naive_scores(part), "n": len(part), "n_boxes": sum(len(truth["boxes"]) for _, truth in part)}
+def scores_of_pycocotools(rows):
+    """The first three numbers of its summary; each row is an image with one phrase."""
+
+    def index(side, **extra):
+        boxes = [(row, place, box) for row, found in enumerate(side) for place, box in enumerate(found["boxes"])]
+        coco = COCO()
+        coco.dataset = {
+            "images": [{"id": row} for row in range(len(side))],
+            "categories": [{"id": 1}],
+            "annotations": [
+                {
+                    "id": number,
+                    "image_id": row,
+                    "category_id": 1,
+                    "bbox": [x1, y1, x2 - x1, y2 - y1],
+                    "area": (x2 - x1) * (y2 - y1),
+                    "iscrowd": 0,
+                    **{key: side[row][name][place] for key, name in extra.items()},
+                }
+                for number, (row, place, (x1, y1, x2, y2)) in enumerate(boxes, start=1)
+            ],
+        }
+        coco.createIndex()
+        return coco
+
+    predictions, references = sides(rows)
+    with contextlib.redirect_stdout(io.StringIO()):
+        evaluator = COCOeval(index(references), index(predictions, score="scores"), "bbox")
+        evaluator.evaluate()
+        evaluator.accumulate()
+        evaluator.summarize()
+    return evaluator.stats[:3].tolist()
+
+
+@pytest.mark.parametrize(
+    ("count", "options"),
+    [(15, {}), (2, {"boxes": 250, "truths": 12, "size": 8}), (5, {"rows": 20})],
+    ids=["tied", "more than 100 boxes", "many rows"],
+)
+def test_one_phrase_a_row_is_what_pycocotools_computes(count, options):
+    for rows in draw_sets(count, count, phrases=1, **options):
+        result = cpd_ap(*sides(rows), ties="coco", **QUICK)
+        assert [result[score] for score in SCORES[:3]] == pytest.approx(scores_of_pycocotools(rows), abs=1e-9)
+
+
+def test_a_threshold_is_reached_by_equality():
+    # 8 / 10, 5 / 10 and 4 / 10 of the truth: 7, 1 and none of the thresholds 0.5, 0.55, … 0.95.
+    for width, reached in ((8, 7), (5, 1), (4, 0)):
+        result = cpd_ap([boxes_of(([0, 0, width, 1], 1, 0))], [truth_of(([0, 0, 10, 1], 0))], **QUICK)
+        assert result["ap"] == pytest.approx(reached / 10)
+
+
+def test_a_category_scores_what_its_rows_score_by_themselves():
+    for rows, other in zip(draw_sets(1, 8), draw_sets(2, 8), strict=True):
+        labels = [["all", "one"]] * len(rows) + [["all", "two"]] * len(other)
+        result = cpd_ap(*sides(rows + other), categories=labels, **QUICK)
+        for name, part in (("one", rows), ("two", other), ("all", rows + other)):
+            assert result["per_category"][name] == pytest.approx(
+                {**naive_scores(part), "n": len(part), "n_boxes": sum(len(truth["boxes"]) for _, truth in part)}
+            )
+
+
+def test_pairs_beyond_one_chunk_are_matched_alike():
+    # 30 rows of 100 boxes and 100 truths are 300,000 pairs; a chunk has 2**18.
+    rng = np.random.default_rng(6)
+    corners = rng.integers(0, 6, (2, 30, 100, 2))
+    boxes = np.concatenate([corners, corners + rng.integers(1, 5, corners.shape)], axis=3).tolist()
+    rows = [
+        (
+            {"boxes": found, "scores": rng.random(100).tolist(), "phrase_ids": [0] * 100},
+            truth_of(*((box, 0) for box in given)),
         )
-    overlapping = [["all", label] for label in labels]
-    assert cpd_ap(*sides(rows + other), categories=overlapping, **QUICK)["per_category"]["all"] == {
-        key: result[key] for key in (*SCORES, "n", "n_boxes")
-    }
+        for found, given in zip(*boxes, strict=True)
+    ]
+    parts = cpd_ap(*sides(rows), categories=list(range(30)), **QUICK)["per_category"]
+    for row, part in zip(rows, parts.values(), strict=True):
+        alone = cpd_ap(*sides([row]), **QUICK)
+        assert part == {key: alone[key] for key in part}
 
 
 def test_a_positive_row_can_be_without_ground_truth():
@@ -112,6 +208,9 @@ def test_a_positive_row_can_be_without_ground_truth():
     assert (known["ap"], known["ap_positives"], known["n_positive"]) == (pytest.approx(1 / 3), pytest.approx(0.5), 2)
     guessed = cpd_ap(*sides(rows), **QUICK)
     assert (guessed["ap"], guessed["ap_positives"], guessed["n_positive"]) == (pytest.approx(1 / 3), 1.0, 1)
+
+
+POOL = (HERE, [0, 0, 4, 4.5], [0, 0, 4, 3], [0, 0, 4, 2], [1, 1, 5, 5], THERE)
 
 
 def many_rows(n, seed=0):
@@ -200,4 +299,4 @@ def test_subsets_without_ground_truth_say_nothing():
 
 def test_where_all_resamples_agree_there_is_no_interval():
     rows = [(boxes_of((HERE, 0.5, 1)), truth_of((HERE, 1)))] * 5
-    assert cpd_ap(*sides(rows), confidence=0.95, **QUICK)["ap_interval"] is None
+    assert cpd_ap(*sides(rows), confidence=0.95, resamples=100, **QUICK)["ap_interval"] is None

@@ -1,7 +1,5 @@
 """Augmented test accuracy and brittleness: rankings, ties, and the arithmetic of the paper's tables."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 
@@ -14,7 +12,6 @@ from vl_assay.metrics.functional.hard_positives import augmented_accuracy, britt
 from vl_assay.metrics.modules.discovery import load_metric
 
 TIES = ("wrong", "half", "right")
-BOTH = pytest.mark.parametrize("name", ["augmented_accuracy", "brittleness"])
 
 # The scores of [c, c_p, c_n] for each ranking, and for the ties of the hard negative.
 RANKED = {
@@ -91,14 +88,8 @@ def test_scores_are_what_breaking_ties_in_every_way_gives(rows, ties):
     assert brittleness(rows)["rankings"]["tied"] == pytest.approx(mean(len(set(row)) < 3 for row in rows))
 
 
-@BOTH
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"predictions": [[1, 2], [2, 1]]}, r"the rows have 2 scores; pass three .*\[s\(c\), s\(c_p\), s\(c_n\)\]"),
-        ({"predictions": [[1, 2, 3, 4]]}, "the rows have 4 scores; pass three for each example"),
-    ],
-)
-def test_unusable_input_is_rejected_with_a_remedy(name, options, message):
-    with pytest.raises(ScoresError, match=message):
-        load_metric(name).compute(**{"predictions": [[3, 2, 1], [1, 2, 3]], **options})
+@pytest.mark.parametrize("name", ["augmented_accuracy", "brittleness"])
+def test_rows_of_another_number_of_captions_are_rejected_with_a_remedy(name):
+    for row in ([1, 2], [1, 2, 3, 4]):
+        with pytest.raises(ScoresError, match=rf"have {len(row)} scores; pass three .*\[s\(c\), s\(c_p\), s\(c_n\)\]"):
+            load_metric(name).compute(predictions=[row])

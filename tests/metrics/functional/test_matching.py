@@ -1,8 +1,5 @@
 """Per-example scores of matching: against the definition, ties, and rejected inputs."""
 
-from __future__ import annotations
-
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -46,8 +43,6 @@ def test_scores_are_what_the_definition_says(ties, case):
     expected_values, expected_tied = by_hand(*case, ties)
     assert values.tolist() == [float(share) for share in expected_values]
     assert tied.tolist() == expected_tied
-    assert values.dtype == np.float64
-    assert tied.dtype == np.bool_
 
 
 @pytest.mark.parametrize(
@@ -56,13 +51,11 @@ def test_scores_are_what_the_definition_says(ties, case):
         ([1.0, 2.0], [0, 0], r"shape \(2,\); pass one row per example"),
         ([[1.0], [2.0]], [0, 0], r"shape \(2, 1\).*at least two captions"),
         ([[1, 2], [1, 2, 3], [1, 2]], [0, 0, 0], r"row 0 has 2 scores.*row 1 \(1 of 3.*: 3; score the same"),
-        ([[2, 1], [1, -math.inf]], [0, 0], r"NaN or infinite in row 1 \(1 of 2 rows.*Score these examples again"),
         (np.full((1000, 2), np.nan), np.zeros(1000, int), r"rows 0, 1, 2, 3, 4, … \(1000 of 1000 rows"),
         ([[1, 10**400]], [0], "cannot be read as numbers"),
         (torch.zeros(1, 2, requires_grad=True), [0], r"cannot be read as numbers.*\.detach\(\)"),
         ([[1, 2], [3, 4]], [0], r"shape \(1,\) for 2 examples; pass one index per example"),
         ([[1, 2], [3, 4]], [0, 2], r"caption is 2 in row 1 \(1 of 2 rows.*whole number from 0 to 1"),
-        ([[1, 2], [3, 4]], [-1, 0], r"caption is -1 in row 0"),
         ([[1, 2], [3, 4]], [0, None], r"caption is nan in row 1"),
     ],
 )

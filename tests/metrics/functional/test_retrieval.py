@@ -1,10 +1,10 @@
-"""Retrieval: against sorting written out, by arithmetic, and invalid inputs."""
-
-from __future__ import annotations
+"""Retrieval: against every order that equal scores can take, by arithmetic, and invalid inputs."""
 
 import math
 import statistics
 import tracemalloc
+from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -40,22 +40,14 @@ def own_pools(draw):
 
 
 def one_query(candidates, ks, ties):
-    """Credit at each k, rank, and whether a tie decides it, of (score, is right) pairs: sort and look."""
-
-    def first(wrong_first):
-        ordered = sorted(candidates, key=lambda pair: (-pair[0], pair[1] == wrong_first))
-        return [hit for _, hit in ordered].index(True) + 1
-
-    worst, best = first(True), first(False)
-    if ties != "half":
-        place = worst if ties == "wrong" else best
-        return [float(place <= k) for k in ks], place, worst != best
+    """Credit at each k, rank, and whether a tie decides it, over all places of tied candidates (score, is right)."""
     level = max(score for score, hit in candidates if hit)
-    size = sum(score == level for score, _ in candidates)
-    rights = sum(score == level for score, hit in candidates if hit)
-    places = [min(max(k - best + 1, 0), size) for k in ks]
-    values = [1 - math.comb(size - rights, j) / math.comb(size, j) for j in places]
-    return values, best - 1 + (size + 1) / (rights + 1), worst != best
+    higher = sum(score > level for score, _ in candidates)
+    tied = [hit for score, hit in candidates if score == level]
+    ranks = [higher + 1 + min(places) for places in combinations(range(len(tied)), sum(tied))]
+    chosen = {"wrong": [max(ranks)], "half": ranks, "right": [min(ranks)]}[ties]
+    credits = [statistics.fmean(rank <= k for rank in chosen) for k in ks]
+    return credits, statistics.fmean(chosen), max(ranks) > min(ranks)
 
 
 def mean_scores(queries, ks, ties, prefix=""):
@@ -69,24 +61,19 @@ def mean_scores(queries, ks, ties, prefix=""):
     }
 
 
-def shared_queries(scores, right):
+def shared_by_hand(scores, right, ties):
     captions = range(len(scores[0]))
     texts = [[(row[c], c in mine) for c in captions] for row, mine in zip(scores, right, strict=True)]
     asking = [c for c in captions if any(c in mine for mine in right)]
     images = [[(row[c], c in mine) for row, mine in zip(scores, right, strict=True)] for c in asking]
-    return texts, images
-
-
-def shared_by_hand(scores, right, ks=KS, ties="wrong"):
-    texts, images = shared_queries(scores, right)
     counts = {"n": len(scores), "n_images": len(scores), "n_captions": len(scores[0])}
     counts["n_captions_without_image"] = len(scores[0]) - len(images)
-    return {**mean_scores(texts, ks, ties, "text_"), **mean_scores(images, ks, ties, "image_"), **counts}
+    return {**mean_scores(texts, KS, ties, "text_"), **mean_scores(images, KS, ties, "image_"), **counts}
 
 
 @pytest.mark.parametrize("ties", TIES)
 @given(case=shared_pools())
-def test_a_shared_pool_is_scored_as_sorting_says(ties, case):
+def test_a_shared_pool_is_scored_as_all_orders_of_equal_scores_say(ties, case):
     result = retrieval_recall(*case, ks=KS, ties=ties)
     assert result.pop("per_category") == {}
     assert result == pytest.approx(shared_by_hand(*case, ties=ties))
@@ -94,7 +81,7 @@ def test_a_shared_pool_is_scored_as_sorting_says(ties, case):
 
 @pytest.mark.parametrize("ties", TIES)
 @given(case=own_pools(), data=st.data())
-def test_candidate_sets_are_scored_as_sorting_says(ties, case, data):
+def test_candidate_sets_are_scored_as_all_orders_of_equal_scores_say(ties, case, data):
     rows, right = case
     labels = data.draw(st.lists(st.sampled_from([4, 5]), min_size=len(rows), max_size=len(rows)))
     result = retrieval_recall(rows, right, pool="own", ks=KS, ties=ties, categories=labels)
@@ -109,6 +96,18 @@ def test_candidate_sets_are_scored_as_sorting_says(ties, case, data):
         expected["mean_candidates"] = statistics.fmean(len(query) for query in queries)
         expected |= {name: value for name, value in chance.items() if "recall" in name}
         assert part == pytest.approx({**expected, "n": len(chosen)})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "k"),
+    [(4999, 1, 1), (4999, 1, 2500), (4995, 5, 10), (3000, 2000, 3), (2500, 2500, 2000), (9999, 1, 9999)],
+)
+def test_probabilities_stay_exact_for_thousands_of_tied_candidates(wrong, right, k):
+    scores, places = np.zeros((1, wrong + right)), [list(range(right))]
+    result = retrieval_recall(scores, places, pool="own", ks=[k], ties="half")
+    exact = 1 - Fraction(math.comb(wrong, k), math.comb(wrong + right, k))
+    assert result[f"recall_at_{k}"] == pytest.approx(float(exact), rel=1e-11)
+    assert result[f"recall_at_{k}"] <= 1
 
 
 def test_many_blocks_give_what_one_comparison_gives_in_flat_memory():
@@ -128,35 +127,27 @@ def test_many_blocks_give_what_one_comparison_gives_in_flat_memory():
 
 def test_intervals_are_those_of_the_bootstrap_by_image():
     rng = np.random.default_rng(1)
-    images, captions = 40, 80
-    right = np.arange(captions).reshape(images, 2)
-    scores = rng.random((images, captions)) + 0.5 * np.repeat(np.eye(images), 2, axis=1)
-    photo = [f"photo {row // 2}" for row in range(images)]
-    result = retrieval_recall(scores, right, ks=[1, 5], confidence=0.9, resamples=500, seed=3, clusters=photo)
-    own = retrieval_recall(
-        scores, right, pool="own", ks=[5], confidence=0.9, resamples=500, seed=3, clusters=photo, categories=photo
-    )
-    assert (result["confidence"], own["confidence"]) == (0.9, 0.9)
-    for k in (1, 5):
-        best = np.array([scores[row, right[row]].max() for row in range(images)])
-        text = (scores > best[:, None]).sum(axis=1) < k
-        image = np.array([(scores[:, c] > scores[c // 2, c]).sum() < k for c in range(captions)])
-        caption_photo = [photo[c // 2] for c in range(captions)]
-        assert result[f"text_recall_at_{k}_interval"] == list(
-            stats.cluster_bootstrap(text, photo, None, 0.9, 500, 3).micro
-        )
-        assert result[f"image_recall_at_{k}_interval"] == list(
-            stats.cluster_bootstrap(image, caption_photo, None, 0.9, 500, 3).micro
-        )
-    expected = stats.cluster_bootstrap(text, photo, photo, 0.9, 500, 3)
-    assert own["recall_at_5_interval"] == list(expected.micro)
-    assert {name: tuple(part["recall_at_5_interval"]) for name, part in own["per_category"].items()} == (
-        expected.categories
-    )
+    right = np.arange(80).reshape(40, 2)
+    scores = rng.random((40, 80)) + 0.5 * np.repeat(np.eye(40), 2, axis=1)
+    photo = [f"photo {row // 2}" for row in range(40)]
+    options = {"ks": [5], "confidence": 0.9, "resamples": 200, "seed": 3}
+    text = (scores > scores[np.arange(40)[:, None], right].max(axis=1)[:, None]).sum(axis=1) < 5
+    image = (scores > scores[np.arange(80) // 2, np.arange(80)]).sum(axis=0) < 5
+
+    def expected(values, clusters, categories=None):
+        return stats.cluster_bootstrap(values, clusters, categories, 0.9, 200, 3)
+
+    result = retrieval_recall(scores, right, clusters=photo, **options)
+    assert result["text_recall_at_5_interval"] == list(expected(text, photo).micro)
+    assert result["image_recall_at_5_interval"] == list(expected(image, np.repeat(photo, 2)).micro)
+    own = retrieval_recall(scores, right, pool="own", clusters=photo, categories=photo, **options)
+    by_photo = expected(text, photo, photo)
+    assert own["recall_at_5_interval"] == list(by_photo.micro)
+    parts = {name: tuple(part["recall_at_5_interval"]) for name, part in own["per_category"].items()}
+    assert parts == by_photo.categories
     # Captions of one image are one cluster by default too: they do not count as independent.
-    default = retrieval_recall(scores, right, ks=[5], confidence=0.9, resamples=500, seed=3)
-    by_image = stats.cluster_bootstrap(image, np.arange(captions) // 2, None, 0.9, 500, 3)
-    assert default["image_recall_at_5_interval"] == list(by_image.micro)
+    default = retrieval_recall(scores, right, **options)
+    assert default["image_recall_at_5_interval"] == list(expected(image, np.arange(80) // 2).micro)
 
 
 def test_a_caption_of_several_images_is_in_the_cluster_of_the_first():
@@ -185,6 +176,10 @@ def test_a_score_that_is_not_finite_is_rejected_and_its_row_named(pool, bad):
         retrieval_recall(scores, [0] * 600, pool=pool)
 
 
+OWN = {"pool": "own"}
+TRIPLES = [[1, 2, 0], [1, 2, 0], [1, 2, 0]]
+
+
 @pytest.mark.parametrize(
     ("scores", "right", "options", "message"),
     [
@@ -192,8 +187,23 @@ def test_a_score_that_is_not_finite_is_rejected_and_its_row_named(pool, bad):
         ([[1, 2]], [0], {}, r"shape \(1, 2\).*at least two of each"),
         (np.ones((2, 3)), [0, 1], {"categories": "ab"}, r'got categories with pool="shared".*pool="own"'),
         (np.ones((2, 3)), [0, 1], {"ks": []}, r"ks is \[\]; pass a list of whole numbers"),
-        (np.ones((2, 3)), [0, 1], {"ks": [2.5]}, "k is 2.5"),
-        ([[1, 2], [1]], [0, 0], {"pool": "own"}, "every candidate is right in row 1 .*at least one wrong candidate"),
+        (np.ones((2, 3)), [0, 1], {"ks": [2.5]}, "k is 2.5; it must be a whole number from 1"),
+        (np.ones((2, 3)), [0, 1], {"ks": [0]}, "k is 0"),
+        (np.ones((2, 3)), [0, 1], {"ks": [True]}, "k is True"),
+        ([[1, 2], [1]], [0, 0], OWN, "every candidate is right in row 1 .*at least one wrong candidate"),
+        ([], [], OWN, "there are no scores"),
+        ([[1, 2], 1], [0, 0], OWN, r"shape \(\) in row 1 .*flat list"),
+        ([[1, 2], ["a"]], [0, 0], OWN, "scores of row 1 cannot be read as numbers"),
+        (TRIPLES, [0, 0], OWN, "got right candidates for 2 rows, but scores for 3; pass them for each row"),
+        (TRIPLES, 0, OWN, "are 0; pass a list or array"),
+        (TRIPLES, [0, [], 0], OWN, r"no candidate is right in row 1 \(1 of 3 rows"),
+        (TRIPLES, [0, 0, 3], OWN, "is 3 in row 2 .*from 0, below the row's number of candidates, here 3"),
+        (TRIPLES, [[0, -1], 0, 0], OWN, "is -1 in row 0 "),
+        (TRIPLES, [0, None, 0], OWN, "is nan in row 1 "),
+        (TRIPLES, [0, 0.5, 0], OWN, r"is 0\.5 in row 1 "),
+        (TRIPLES, [0, [1, 0, 1], 0], OWN, "comes twice in row 1 .*name each of them once"),
+        (TRIPLES, [0, [True, False, False], 0], OWN, "booleans in row 1 .*not a mask"),
+        (TRIPLES, [0, [[1], [1, 2]], 0], OWN, "cannot be read .*a whole number or a list for each row"),
     ],
 )
 def test_a_set_that_is_invalid_is_rejected(scores, right, options, message):

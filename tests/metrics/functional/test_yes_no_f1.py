@@ -1,7 +1,5 @@
 """Yes-or-no answers: F1 from its definition, shares of false answers, intervals, TRICD's table and its card."""
 
-from __future__ import annotations
-
 import random
 from fractions import Fraction
 
@@ -116,14 +114,14 @@ def test_intervals_are_those_of_a_bootstrap_written_out():
         assert part["macro_f1_interval"] == pytest.approx(expected, abs=0.08 * np.ptp(expected))
 
 
-@pytest.mark.parametrize(("yes", "no"), [(1, 1), (3, 9), (40, 60)])
-def test_all_right_gets_an_interval_that_reaches_as_low_as_the_accuracy_allows(yes, no):
-    n = yes + no
-    right = [1] * yes + [0] * no
-    result = yes_no_f1(right, right, confidence=0.9)
+@pytest.mark.parametrize(("yes", "no", "per_image"), [(1, 1, 1), (3, 9, 1), (40, 60, 1), (4, 4, 4), (10, 10, 4)])
+def test_all_right_gets_an_interval_that_reaches_as_low_as_the_accuracy_of_images_allows(yes, no, per_image):
+    right, clusters = [1] * yes + [0] * no, np.arange(yes + no) // per_image
+    unseen = 1 - 0.05 ** (per_image / (yes + no))  # the exact bound of the accuracy
+    result = yes_no_f1(right, right, clusters=clusters, confidence=0.9)
     low, high = result["macro_f1_interval"]
     assert (result["macro_f1"], high) == (1.0, 1.0)
-    errors = n * (1 - 0.05 ** (1 / n))  # the exact bound of the accuracy
+    errors = (yes + no) * unseen
 
     def macro_f1(missed):
         false = errors - missed
@@ -133,21 +131,10 @@ def test_all_right_gets_an_interval_that_reaches_as_low_as_the_accuracy_allows(y
     divisions = np.linspace(max(0, errors - no), min(yes, errors), 1_001)
     assert low == pytest.approx(min(map(macro_f1, divisions)))
     assert 0 < low < 1
-
-
-@pytest.mark.parametrize("images", [2, 5])
-def test_all_right_and_all_wrong_count_images_not_questions(images):
-    right, clusters = [1, 0] * (2 * images), np.repeat(np.arange(images), 4).tolist()
     wrong = yes_no_f1([1 - one for one in right], right, clusters=clusters, confidence=0.9)
     assert wrong["macro_f1"] == 0
-    # Where both kinds have as many hits, macro F1 is the accuracy, here at most 1 - 0.05^(1/images).
-    assert wrong["macro_f1_interval"] == pytest.approx([0, 1 - 0.05 ** (1 / images)])
-    # All right: E = 1 - 0.05^(1/images) of the rows may be wrong, all of one kind as far as its half goes.
-    errors = 1 - 0.05 ** (1 / images)
-    hits = [max(0.5 - errors, 0), min(1 - errors, 0.5)]
-    lowest = sum(2 * part / (2 * part + errors) for part in hits) / 2
-    all_right = yes_no_f1(right, right, clusters=clusters, confidence=0.9)
-    assert all_right["macro_f1_interval"] == pytest.approx([lowest, 1])
+    # Hits count most in equal halves, and macro F1 is the accuracy then.
+    assert wrong["macro_f1_interval"] == pytest.approx([0, unseen])
 
 
 REMEDY = "pass 1 or 0, or yes or no. Map an answer that is neither to the wrong one, so that it is counted"
@@ -176,15 +163,17 @@ def test_answers_that_are_neither_are_rejected_and_their_rows_named(said, messag
             yes_no_f1([1, 0, 1], said)
 
 
-@pytest.mark.parametrize(("right", "only"), [([1, 1, 1], "yes"), (["no"] * 3, "no")])
-def test_questions_of_one_kind_are_rejected_with_a_remedy(right, only):
-    with pytest.raises(ScoresError, match=f"right answer is '{only}' in all 3 rows of the set; .*Add the others"):
-        compute([1, 0, 1], right)
-
-
-def test_a_category_with_questions_of_one_kind_is_rejected_and_named():
-    with pytest.raises(ScoresError, match="right answer is 'no' in all 2 rows of the category 'b'"):
-        compute([1, 0, 1, 0], [1, 0, 0, 0], categories=["a", "a", "b", "b"])
+@pytest.mark.parametrize(
+    ("right", "options", "message"),
+    [
+        ([1, 1, 1, 1], {}, "right answer is 'yes' in all 4 rows of the set; .*Add the others"),
+        (["no"] * 4, {}, "right answer is 'no' in all 4 rows of the set"),
+        ([1, 0, 0, 0], {"categories": ["a", "a", "b", "b"]}, "is 'no' in all 2 rows of the category 'b'"),
+    ],
+)
+def test_questions_of_one_kind_are_rejected_with_a_remedy(right, options, message):
+    with pytest.raises(ScoresError, match=message):
+        compute([1, 0, 1, 0], right, **options)
 
 
 def test_resamples_without_one_kind_of_question_are_left_out():

@@ -1,7 +1,5 @@
 """What holds for every metric module: what must not change its scores, what it rejects, what its results have."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json
@@ -21,7 +19,7 @@ from vl_assay.metrics.estimation import bootstrap
 from vl_assay.metrics.estimation.aggregate import option_names
 from vl_assay.metrics.modules.discovery import load_metric
 
-INTERVALS = {"confidence": 0.9, "resamples": 200}
+INTERVALS = {"confidence": 0.9, "resamples": 100}
 # Answers are no scores: they have no ties and no scale.
 SCORED = pytest.mark.parametrize("name", [name for name in NAMES if name != "yes_no_f1"])
 
@@ -75,15 +73,11 @@ def test_rows_that_come_twice_change_counts_alone(name):
         inputs["clusters"] = [pair // 2 for pair in inputs["pair_ids"]]
     options = INTERVALS | case.settings
     once, twice = compute(name, inputs, **options), compute(name, case.twice(inputs), **options)
-    ignored = (*case.counts, "rare", "n_captions_without_image", *_by_size(name))
+    # McNemar's test knows no clusters: to it twice the rows are twice the evidence.
+    ignored = (*case.counts, "rare", "n_captions_without_image", "mcnemar_p_value", "mcnemar_method")
     assert_same(twice, once, without=ignored)
     for key in case.counts:
         assert twice[key] == 2 * once[key]
-
-
-def _by_size(name):
-    # McNemar's test knows no clusters: to it twice the rows are twice the evidence.
-    return ("mcnemar_p_value", "mcnemar_method") if name == "paired_difference" else ()
 
 
 @SCORED
@@ -98,7 +92,12 @@ def test_a_monotone_rescaling_of_scores_does_not_matter(name):
 def test_a_score_that_is_no_number_is_rejected_and_its_row_named(name):
     case = CASES[name]
     top, *below = case.scores
-    for bad in (math.nan, -math.inf):
+    for bad, message in (
+        (math.nan, "row"),
+        (-math.inf, "row"),
+        ("0.9", "text|neither"),
+        (1j, "complex|numbers|neither"),
+    ):
         inputs = rows_of(name, seed=5)
         row = next(r for r, value in enumerate(inputs[top]) if r > 3 and (not below or value[below[0]]))
         target = inputs[top][row] if not below else inputs[top][row][below[0]]
@@ -108,7 +107,7 @@ def test_a_score_that_is_no_number_is_rejected_and_its_row_named(name):
             target[0] = bad
         else:
             inputs[top][row] = bad
-        with pytest.raises(ScoresError, match=rf"\brows? {row}\b"):
+        with pytest.raises(ScoresError, match=rf"\brows? {row}\b" if message == "row" else message):
             compute(name, inputs)
 
 
@@ -154,11 +153,11 @@ JUNK = st.recursive(
 
 @EVERY
 @given(data=st.data())
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_junk_is_computed_or_rejected_in_words(name, data):
     module, inputs = load_metric(name), rows_of(name, n=data.draw(st.integers(1, 4)))
     columns = {key: inputs.pop(key) for key in input_names(name)}
-    options = {"confidence": 0.9, "resamples": 100} | CASES[name].settings | inputs
+    options = {"confidence": 0.9, "resamples": 100} | copy.deepcopy(CASES[name].settings) | inputs
     place = data.draw(st.sampled_from([*columns, *columns, *option_names(module.function)]))
     target = columns if place in columns else options
     junk = data.draw(JUNK)
@@ -233,7 +232,7 @@ def test_the_module_and_the_plain_function_agree_on_results_that_are_json(name):
 
 @EVERY
 def test_batches_and_single_examples_add_up_to_the_whole(name):
-    case, inputs = CASES[name], rows_of(name)
+    case, inputs = CASES[name], rows_of(name, n=20)
     batches, single = load_metric(name), load_metric(name)
     labels = {key: rows for key, rows in inputs.items() if key not in input_names(name)}
     # Rows of boxes are mappings, which come in lists alone.
@@ -287,7 +286,7 @@ def test_every_option_reaches_the_intervals_of_all_parts(name, monkeypatch):
             for label, (low, high) in labelled.items():
                 assert low <= (part[key] if label is None else part[key][label]) <= high
                 assert low < high
-    for change in ({"clusters": None}, {"confidence": 0.5}, {"resamples": 100}, {"seed": 1}):
+    for change in ({"clusters": None}, {"confidence": 0.5}, {"resamples": 150}, {"seed": 1}):
         result = compute(name, inputs | change)
         parts = [(result, expected)]
         parts += [(result["per_category"][label], part) for label, part in expected.get("per_category", {}).items()]
@@ -295,18 +294,6 @@ def test_every_option_reaches_the_intervals_of_all_parts(name, monkeypatch):
             assert any(part[key] != other[key] for key in part if key.endswith("_interval")), change
     if name != "paired_difference":  # which always has one
         assert not [path for path in numbers(compute(name, inputs | {"confidence": None})) if "interval" in str(path)]
-
-
-@pytest.mark.parametrize(
-    "name", ["sugarcrepe_itm", "retrieval_recall", "paired_difference", "brittleness", "group_match"]
-)
-def test_text_and_complex_numbers_are_no_scores(name):
-    top = CASES[name].scores[0]
-    for value, held in (("0.9", "text"), (0.9 + 1j, "complex numbers")):
-        inputs = rows_of(name)
-        inputs[top][2] = CASES[name].with_scores({top: [inputs[top][2]]}, lambda _, value=value: value)[top][0]
-        with pytest.raises(ScoresError, match=f"hold {held}|is text"):
-            compute(name, inputs)
 
 
 def masked(rows, mask=True):

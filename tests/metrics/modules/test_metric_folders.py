@@ -1,12 +1,9 @@
 """The folder of every metric module: its docstrings, its card, its page, and how it is installed."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import math
 import re
-import urllib.request
 
 import evaluate
 import numpy as np
@@ -34,12 +31,9 @@ def module_of(name, part=None):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_the_docstrings_run(name, monkeypatch):
+    assert {f"{each}.{each}" for each in NAMES} <= set(MODULES)
     monkeypatch.chdir(METRICS.parent)
     assert doctest.testmod(importlib.import_module(f"vl_assay.metrics.{name}")).failed == 0
-
-
-def test_every_metric_module_has_examples():
-    assert {f"{name}.{name}" for name in NAMES} <= set(MODULES)
 
 
 @EVERY
@@ -133,8 +127,8 @@ def test_baselines_score_what_the_card_says(name, row):
         return
     constant = row["scorer"].startswith("constant")
     assert constant or row["scorer"] == "random"
-    n = 4_000 if len(case.scores) == 1 else 400 if constant else 1_500  # rows of boxes take longest
-    result = compute(name, (case.constant if constant else case.random)(rng, n), **options)
+    sizes = (4_000, 2_000) if len(case.scores) == 1 else (400, 1_000)  # rows of boxes take longest
+    result = compute(name, (case.constant if constant else case.random)(rng, sizes[not constant]), **options)
     for key, cell in cells.items():
         assert result[key] == pytest.approx(float(cell), abs=1e-9 if constant else 0.03), key
 
@@ -150,13 +144,3 @@ def test_the_page_computes_its_example(name):
     chosen = [values[0] for values in page.choices.values()]
     assert page.compute(page.rows, *chosen)["n"] >= 1
     assert read_card(METRICS / name)[0]
-
-
-def test_a_page_starts():
-    blocks = module_of("sugarcrepe_itm", "app").PAGE.build()
-    _, url, _ = blocks.launch(prevent_thread_lock=True, quiet=True, share=False)
-    try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            assert blocks.title in answer.read().decode()
-    finally:
-        blocks.close()

@@ -1,6 +1,6 @@
 """The page of a metric's Space: from the cells of a table to the metric's input."""
 
-from __future__ import annotations
+import urllib.request
 
 import gradio as gr
 import pytest
@@ -33,7 +33,7 @@ def test_a_cell_that_cannot_be_used_is_named(row, message):
         app.PAGE.compute([["[2, 1]", "0", "swap_obj"], ["", "", ""], row], "wrong")
 
 
-def test_the_button_computes_and_an_error_is_shown_in_words():
+def test_a_page_starts_its_button_computes_and_an_error_is_shown_in_words():
     blocks = app.PAGE.build()
     [press] = [function.fn for function in blocks.fns.values() if function.api_name == "score"]
     table, result = press(app.PAGE.rows, "wrong")
@@ -41,3 +41,9 @@ def test_the_button_computes_and_an_error_is_shown_in_words():
     assert table.headers[1] == "accuracy"
     with pytest.raises(gr.Error, match="the table is empty; fill in at least one row"):
         press([[""] * 3], "wrong")
+    _, url, _ = blocks.launch(prevent_thread_lock=True, quiet=True, share=False)
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            assert blocks.title in answer.read().decode()
+    finally:
+        blocks.close()

@@ -1,7 +1,5 @@
 """The agreement of two models: the same decisions, and scores on one scale."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

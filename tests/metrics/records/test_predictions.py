@@ -1,7 +1,5 @@
 """Predictions: rows of every type come back from their file, and what breaks its schema is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 
@@ -9,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from report_support import declared
+import report_support
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import PredictionsError
-from vl_assay.metrics.records.predictions import Predictions, prediction_files, read_predictions, write_predictions
+from vl_assay.metrics.records.predictions import prediction_files, read_predictions
 from vl_assay.metrics.records.schema import (
     DetectionRow,
     MatchingRow,
@@ -23,15 +21,11 @@ from vl_assay.metrics.records.schema import (
     caption_key,
 )
 
-METADATA = {"model": {"name": "m"}, "run": {"code": "0.1.9"}}
 NOT_FINITE = "a score is NaN, infinite or missing"
 
 
-def predictions(*rows, benchmark="bench", task="task"):
-    missing = [row.id for row in rows if not row.is_scored]
-    described = {"name": benchmark, "task": task, "rows": len(rows), "missing": missing}
-    described["metrics"] = declared(benchmark, task)
-    return Predictions(list(rows), METADATA | {"benchmark": described})
+def write(path, *rows, benchmark="bench", task="task"):
+    return report_support.write(path, list(rows), benchmark, task, "m", run={"code": "0.1.9"})
 
 
 def detection_row(name="a", **changes):
@@ -72,7 +66,7 @@ def same(ours, theirs):
 @pytest.mark.parametrize("task_type", ROWS)
 def test_rows_of_every_type_come_back_from_their_file(task_type, tmp_path):
     rows = ROWS[task_type]
-    write_predictions(tmp_path / "s.parquet", predictions(*rows))
+    write(tmp_path / "s.parquet", *rows)
     found = read_predictions(tmp_path / "s.parquet")
     assert (found.task_type, found.model, found.benchmark, found.task) == (task_type, "m", "bench", "task")
     assert all(map(same, rows, found.rows))
@@ -117,7 +111,7 @@ def test_captions_that_differ_in_typing_have_one_key():
 def test_rows_that_break_their_schema_are_named(row, message, tmp_path):
     first = dataclasses.replace(ROWS[row.task_type][0], id="first")
     with pytest.raises(PredictionsError, match=rf"row 1 \(id '{row.id}'\): .*{message}"):
-        write_predictions(tmp_path / "s.parquet", predictions(first, row))
+        write(tmp_path / "s.parquet", first, row)
     assert not (tmp_path / "s.parquet").exists()
 
 
@@ -131,7 +125,7 @@ def test_a_caption_counts_with_all_its_images_or_not_at_all(tmp_path):
 
     rows = [*pair("p"), *pair("q")]
     rows[3] = dataclasses.replace(rows[3], images=[""], boxes=None, scores=None)
-    write_predictions(tmp_path / "s.parquet", predictions(*rows, benchmark="toy_scenes", task="detection"))
+    write(tmp_path / "s.parquet", *rows, benchmark="toy_scenes", task="detection")
     results = report(tmp_path / "s.parquet", resamples=100)
     assert [result.metric for result in results] == ["cpd_ap", "grounding_recall", "group_recall_at_1"]
     assert {result.missing for result in results} == {2}
@@ -152,7 +146,7 @@ def test_a_caption_counts_with_all_its_images_or_not_at_all(tmp_path):
     ],
 )
 def test_metadata_that_break_the_schema_are_refused(found, written, message, tmp_path):
-    write_predictions(tmp_path / "s.parquet", predictions(detection_row()))
+    write(tmp_path / "s.parquet", detection_row())
     table = pq.read_table(tmp_path / "s.parquet")
     assert found in table.schema.metadata[b"vl_assay"]
     changed = {b"vl_assay": table.schema.metadata[b"vl_assay"].replace(found, written)}
@@ -164,7 +158,7 @@ def test_metadata_that_break_the_schema_are_refused(found, written, message, tmp
 def test_a_folder_may_have_a_colon_in_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = Path("mock:oracle", "a.parquet")
-    write_predictions(path, predictions(matching_row([[1.0, 0.0]])))
+    write(path, matching_row([[1.0, 0.0]]))
     assert prediction_files(path.parent) == [path]
     assert read_predictions(path).rows == [matching_row([[1.0, 0.0]])]
 
@@ -173,7 +167,7 @@ def test_other_files_are_not_taken_for_predictions(tmp_path):
     pq.write_table(pa.table({"id": ["a"]}), tmp_path / "plain.parquet")
     with pytest.raises(PredictionsError, match="no predictions file: it has no `vl_assay` metadata"):
         read_predictions(tmp_path / "plain.parquet")
-    write_predictions(tmp_path / "s.parquet", predictions(*ROWS["retrieval"]))
+    write(tmp_path / "s.parquet", *ROWS["retrieval"])
     table = pq.read_table(tmp_path / "s.parquet")
     index = table.schema.get_field_index("scores")
     pq.write_table(table.drop_columns(["scores"]), tmp_path / "lacking.parquet")
@@ -186,11 +180,10 @@ def test_other_files_are_not_taken_for_predictions(tmp_path):
 
 
 def test_predictions_of_another_type_than_their_task_or_metric_are_not_evaluated(tmp_path):
-    row = predictions(detection_row(), benchmark="toy_scenes", task="groups")
-    write_predictions(tmp_path / "s.parquet", row)
+    write(tmp_path / "s.parquet", detection_row(), benchmark="toy_scenes", task="groups")
     with pytest.raises(PredictionsError, match=r"group_match is for the task type .*; it cannot evaluate"):
         report(tmp_path / "s.parquet")
     second = matching_row([[0.0, 1.0, 0.5]], correct=[1])
-    write_predictions(tmp_path / "t.parquet", predictions(second, benchmark="toy_scenes", task="hard_positives"))
+    write(tmp_path / "t.parquet", second, benchmark="toy_scenes", task="hard_positives")
     with pytest.raises(PredictionsError, match="augmented_accuracy expects the first caption to be the right one"):
         report(tmp_path / "t.parquet", resamples=100)

@@ -1,7 +1,5 @@
 """Results come back from their file, and files of other versions, or edited ones, are refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,21 +1,16 @@
 """Two models on the same examples: `vl-assay compare` against the `report` of each file."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re
-import shlex
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import report_support
+from console import invoke
 from report_support import answers, detections, groups, write
 
 from vl_assay.hub_datasets import compare, report
-from vl_assay.metrics.common.command_line import main
 from vl_assay.metrics.common.errors import PredictionsError
 from vl_assay.metrics.estimation import differences
 from vl_assay.metrics.records.predictions import file_hash
@@ -48,7 +43,7 @@ TASKS = {
     ("toy_scenes", "vqa"): (answers, ()),
     ("toy_scenes", "retrieval"): (retrieval, (26,)),
     ("toy_scenes", "detection"): (
-        lambda scores: detections(np.random.default_rng(scores.astype(int).ravel() + 2), 12),
+        lambda scores: detections(np.random.default_rng(scores.astype(int).ravel() + 2), 8),
         (1,),
     ),
     ("aro", "relation"): (lambda scores: matching(scores, ("on", "next to", "riding")), (2,)),
@@ -68,36 +63,31 @@ def random_predictions(folder, benchmark, task, seed=0, n=24):
 @pytest.mark.parametrize(
     ("benchmark", "task", "ties"), [(*task, (None, "half")[n % 2]) for n, task in enumerate(TASKS)]
 )
-def test_both_models_scores_are_those_of_their_reports(benchmark, task, ties, tmp_path):
+def test_both_models_scores_are_those_of_their_reports_and_exchanging_them_turns_the_difference_round(
+    benchmark, task, ties, tmp_path
+):
     paths = random_predictions(tmp_path, benchmark, task)
-    comparison = compare(*paths, ties=ties, **QUICK)
+    comparison, turned = compare(*paths, ties=ties, **QUICK), compare(*reversed(paths), ties=ties, **QUICK)
     reports = [{result.metric: result for result in report(path, ties=ties, resamples=100)} for path in paths]
     shown = [(result.metric, score) for result in reports[0].values() for score in result.table_scores]
-    compared = [(difference.metric, difference.score) for difference in comparison.differences]
-    assert compared == shown
-    for difference in comparison.differences:
+    assert [(each.metric, each.score) for each in comparison.differences] == shown
+    for difference, back in zip(comparison.differences, turned.differences, strict=True):
+        result, reverse = difference.result, back.result
         for number, found in enumerate(reports, start=1):
             scores = found[difference.metric].scores
-            assert difference.result[f"score{number}"] == pytest.approx(scores[difference.score], abs=1e-12)
-            for name, part in difference.result["per_category"].items():
+            assert result[f"score{number}"] == pytest.approx(scores[difference.score], abs=1e-12)
+            for name, part in result["per_category"].items():
                 expected = scores["per_category"][name]
                 assert part[f"score{number}"] == pytest.approx(expected[difference.score], abs=1e-12)
                 assert part["n"] == expected["n"]
                 if "tie_rate" in expected:
                     assert part[f"tie_rate{number}"] == pytest.approx(expected["tie_rate"])
         assert difference.ties == found[difference.metric].options.get("ties")
-
-
-@pytest.mark.parametrize(("benchmark", "task"), TASKS)
-def test_exchanging_the_models_turns_the_difference_round(benchmark, task, tmp_path):
-    paths = random_predictions(tmp_path, benchmark, task)
-    one, two = compare(*paths, **QUICK), compare(*reversed(paths), **QUICK)
-    for there, back in zip(one.differences, two.differences, strict=True):
-        assert there.result["difference"] == pytest.approx(-back.result["difference"], abs=1e-12)
-        assert (there.result["wins"], there.result["losses"]) == (back.result["losses"], back.result["wins"])
-        assert there.result["permutation_p_value"] == pytest.approx(back.result["permutation_p_value"])
-        low, high = there.result["difference_interval"]
-        assert low <= there.result["difference"] <= high
+        assert result["difference"] == pytest.approx(-reverse["difference"], abs=1e-12)
+        assert (result["wins"], result["losses"]) == (reverse["losses"], reverse["wins"])
+        assert result["permutation_p_value"] == pytest.approx(reverse["permutation_p_value"])
+        low, high = result["difference_interval"]
+        assert low <= result["difference"] <= high
 
 
 def test_differences_wins_and_tests_follow_from_the_rows(tmp_path):
@@ -154,19 +144,21 @@ def test_the_verdict_gives_the_better_models_score_minus_the_others(metric, good
             assert (part["wins"], part["losses"]) == ((24, 6) if first_wins else (6, 24))
 
 
-def test_examples_that_one_model_lacks_leave_both_and_are_counted(tmp_path):
+def lacking(rows, ids):
+    """The rows, of which those with these ids lack their image."""
+    return [dataclasses.replace(row, images=[""], scores=None) if row.id in ids else row for row in rows]
+
+
+def test_examples_that_one_model_lacks_or_that_are_in_no_score_are_in_no_difference(tmp_path):
     rows = matching([[2, 1]] * 9)
-    lacking = [dataclasses.replace(row, images=[""], scores=None) if row.id in "148" else row for row in rows]
-    other = [dataclasses.replace(row, images=[""], scores=None) if row.id in "45" else row for row in rows]
-    paths = write(tmp_path / "a.parquet", lacking), write(tmp_path / "b.parquet", other)
+    paths = [write(tmp_path / f"{name}.parquet", lacking(rows, ids)) for name, ids in (("a", "148"), ("b", "45"))]
     comparison = compare(*paths, **QUICK)
     assert comparison.differences[0].unscored == 4
     assert comparison.differences[0].result["n"] == 5
     assert "4 examples lack their image in a file" in comparison.to_markdown()
-
-
-def changed(rows, number, **changes):
-    return [dataclasses.replace(row, **changes) if n == number else row for n, row in enumerate(rows)]
+    [difference] = compare(*random_predictions(tmp_path, "aro", "relation"), **QUICK).differences
+    assert (difference.left_out, difference.result["n"]) == ({"symmetric relation": 8}, 16)
+    assert set(difference.result["per_category"]) == {"on", "riding"}
 
 
 ROWS = matching([[2, 1]] * 6)
@@ -183,9 +175,9 @@ ROWS = matching([[2, 1]] * 6)
         (ROWS, {"fingerprint": "0" * 64}, "different data .fingerprints ffffffffffff and 000000000000"),
         (ROWS[1:], {}, "1 of the 6 examples of .*a.parquet are not in the other file, such as '0'"),
         ([*ROWS, dataclasses.replace(ROWS[0], id="x")], {}, "1 of the 7 examples of .*b.parquet are not in the other"),
-        (changed(ROWS, 2, category="x"), {}, "the example '2' differs between"),
-        (changed(ROWS, 2, scores=[[1.0, 2.0, 3.0]]), {}, "the example '2' differs between"),
-        ([dataclasses.replace(row, images=[""], scores=None) for row in ROWS], {}, "share no example that both scored"),
+        ([*ROWS[:5], dataclasses.replace(ROWS[5], category="x")], {}, "the example '5' differs between"),
+        ([*ROWS[:5], dataclasses.replace(ROWS[5], scores=[[1.0, 2.0, 3.0]])], {}, "the example '5' differs between"),
+        (lacking(ROWS, "012345"), {}, "share no example that both scored"),
         (answers([1.0] * 6), {}, "compare predictions of the same task"),
     ],
 )
@@ -267,13 +259,6 @@ def test_tables_show_names_as_they_are_and_mark_what_is_lower(tmp_path, capsys):
     assert columns == {11}
 
 
-def run(command, monkeypatch):
-    monkeypatch.setattr(sys, "argv", shlex.split(command))
-    with pytest.raises(SystemExit) as left:
-        main()
-    return left.value.code or 0
-
-
 def test_what_was_drawn_is_what_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(differences, "MOST_WEIGHTED_DRAWS", 100)
     paths = random_predictions(tmp_path, "toy_scenes", "detection")
@@ -284,31 +269,17 @@ def test_what_was_drawn_is_what_is_reported(tmp_path, monkeypatch):
     assert "(100 resamples)" in found.to_markdown()
 
 
-def test_the_command_prints_tables_and_writes_both_files(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_command_prints_tables_and_writes_both_files(tmp_path):
     paths = random_predictions(tmp_path, "toy_scenes", "itm")
-    assert run("vl-assay compare a.parquet b.parquet --out both --ties half", monkeypatch) == 0
-    printed = capsys.readouterr().out
-    assert "micro average" in printed
-    assert "written to both: comparison.json, comparison.md" in printed
+    done = invoke("compare", "a.parquet", "b.parquet", "--out", "both", "--ties", "half", folder=tmp_path)
+    assert "micro average" in done.output
+    assert "written to both: comparison.json, comparison.md" in done.output
+    expected = compare(*paths, ties="half")
     written = (tmp_path / "both" / "comparison.json").read_text()
-    assert written == compare(*paths, ties="half").to_json()
+    assert written == expected.to_json()
     document = json.loads(written)
     assert (document["schema"], document["version"]) == ("vl-assay/comparison", 3)
-    assert document["files"] == {
-        path.stem: [{"file": path.name, "sha256": file_hash(path)}] for path in map(Path, ("a.parquet", "b.parquet"))
-    }
+    assert document["files"] == {path.stem: [{"file": path.name, "sha256": file_hash(path)}] for path in paths}
     public = {field.name for field in dataclasses.fields(Comparison)}
     assert set(document) == {"schema", "version", "code", "sha256", "verdict", "verdicts", *public}
-    assert (tmp_path / "both" / "comparison.md").read_text() == compare(*paths, ties="half").to_markdown()
-    assert run("vl-assay compare a.parquet nowhere.parquet", monkeypatch) == 1
-    assert capsys.readouterr().err.startswith("error: nowhere.parquet: no such predictions file")
-
-
-def test_symmetric_relations_are_in_no_difference(tmp_path):
-    paths = random_predictions(tmp_path, "aro", "relation")
-    comparison = compare(*paths, **QUICK)
-    [difference] = comparison.differences
-    assert (difference.left_out, difference.result["n"]) == ({"symmetric relation": 8}, 16)
-    assert set(difference.result["per_category"]) == {"on", "riding"}
-    assert "8 examples are in no score: symmetric relation" in comparison.to_markdown()
+    assert (tmp_path / "both" / "comparison.md").read_text() == expected.to_markdown()

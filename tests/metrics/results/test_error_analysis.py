@@ -1,7 +1,5 @@
 """Error analysis: which examples each model gets wrong, by which margin, what goes with it, and the page."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -22,10 +20,6 @@ QUICK = {"resamples": 100}
 ITM = {"sugarcrepe_itm": {}}
 
 
-def predictions(path, rows, metrics, task="itm", **facts):
-    return write(path, rows, task=task, metrics=metrics, **facts)
-
-
 def outcomes(analysis, model=0):
     task = analysis.tasks[0]
     return {task.keys[n]: task.models[model].outcome(n) for n in range(len(task))}
@@ -43,7 +37,7 @@ def two_models(tmp_path):
     first = [[0.9, 0.1], [0.2, 0.9], [0.5, 0.6], [0.4, 0.4], [0.7, 0.6], [0.8, 0.2]]
     second = [[10, 90], [20, 90], [60, 50], [70, 40], [70, 60], [90, 10]]
     paths = [
-        predictions(tmp_path / f"{model}.parquet", matching(scores), ITM, model=model)
+        write(tmp_path / f"{model}.parquet", matching(scores), metrics=ITM, model=model)
         for model, scores in (("a", first), ("b", second))
     ]
     return errors(*paths, **QUICK)
@@ -78,7 +72,7 @@ def test_agreement_is_that_of_sklearn(tmp_path):
     scores = rng.random((3, 200, 2)).round(1)
     scores[1, :100] = scores[0, :100]
     paths = [
-        predictions(tmp_path / f"{n}.parquet", matching(each), ITM, model=f"m{n}") for n, each in enumerate(scores)
+        write(tmp_path / f"{n}.parquet", matching(each), metrics=ITM, model=f"m{n}") for n, each in enumerate(scores)
     ]
     found = errors(*paths, **QUICK)
     errs = [model.errs for model in found.tasks[0].models]
@@ -96,7 +90,7 @@ def test_words_that_go_with_errors_are_found_within_their_category(tmp_path):
     wrong = rng.random(400) < np.where(colours == "red", 0.7, 0.2)
     rows = matching([[0, 1] if each else [1, 0] for each in wrong])
     captions = {row.id: (f"a {c} cat", f"a {c} dog") for row, c in zip(rows, colours, strict=True)}
-    path = predictions(tmp_path / "a.parquet", rows, ITM)
+    path = write(tmp_path / "a.parquet", rows, metrics=ITM)
     found = errors(path, data=lambda _: ExampleData(captions), **QUICK)
     table = found.summary()
     first = table.iloc[0]
@@ -126,7 +120,7 @@ def test_words_that_go_with_errors_are_found_within_their_category(tmp_path):
     ids=["groups", "retrieval", "vqa", "hard positives", "lower is better"],
 )  # fmt: skip
 def test_every_task_type_has_margins_and_outcomes(rows, metrics, margins, expected, tmp_path):
-    found = errors(predictions(tmp_path / "a.parquet", rows, metrics), **QUICK)
+    found = errors(write(tmp_path / "a.parquet", rows, metrics=metrics), **QUICK)
     assert found.tasks[0].models[0].margins.tolist() == margins
     assert list(outcomes(found).values()) == expected
     assert len(list(cards_html(found.tasks[0], found.tasks[0].select("every"), {}))) == len(expected)
@@ -137,7 +131,7 @@ def test_captions_that_are_compared_are_shown_in_pairs(tmp_path):
         TextSimilarityRow("a", "c", "c", [], [0], [[0.5, 0.7, 0.1]], cluster="k"),
         TextSimilarityRow("b", "c", "c", [], [0], [[0.9, 0.7, 0.1]], cluster="k"),
     ]
-    path = predictions(tmp_path / "a.parquet", rows, {"aro_itm": {"task": "order"}})
+    path = write(tmp_path / "a.parquet", rows, metrics={"aro_itm": {"task": "order"}})
     captions = {"a": ("a red cat", "a crimson cat", "a blue cat")}
     [task] = errors(path, data=lambda each: ExampleData(captions)).tasks
     assert task.models[0].margins.tolist() == pytest.approx([-0.2, 0.2])
@@ -162,18 +156,14 @@ def detected(pair, positive, box, score):
     )  # fmt: skip
 
 
-@pytest.fixture
-def detector(tmp_path):
+def test_boxes_on_a_distractor_are_errors_and_are_drawn(tmp_path):
     rows = [detected("p", True, HERE, 0.9), detected("p", False, AWAY, 0.3)]
     rows += [detected("q", True, HERE, 0.5), detected("q", False, AWAY, 0.8)]
     rows += [detected("r", True, AWAY, 0.7), detected("r", False, None, 0)]
     metrics = {"cpd_ap": {}, "grounding_recall": {}, "group_recall_at_1": {}}
-    return errors(predictions(tmp_path / "a.parquet", rows, metrics, task="val"), **QUICK)
-
-
-def test_boxes_on_a_distractor_are_errors_and_are_drawn(detector):
-    task = detector.tasks[0]
-    assert list(outcomes(detector).values()) == ["right", "wrong", "wrong"]
+    found = errors(write(tmp_path / "a.parquet", rows, metrics=metrics, task="val"), **QUICK)
+    [task] = found.tasks
+    assert list(outcomes(found).values()) == ["right", "wrong", "wrong"]
     np.testing.assert_allclose(task.models[0].margins, [0.6, -0.3, np.nan])
     pictures = {key: Thumbnail("data:,", 60, 60) for key in ("iqTrue", "iqFalse")}
     [on_distractor] = cards_html(task, [1], pictures)
@@ -189,23 +179,26 @@ def test_boxes_on_a_distractor_are_errors_and_are_drawn(detector):
 
 def test_models_that_lack_an_image_are_compared_on_the_others(tmp_path):
     rows = matching([[1, 0], [0, 1], [1, 0]])
-    lacking = [MatchingRow("1", "itm", "swap_att", [""], [0], None)]
-    paths = [predictions(tmp_path / "a.parquet", rows, ITM, model="a")]
-    paths.append(predictions(tmp_path / "b.parquet", [rows[0], *lacking, rows[2]], ITM, model="b"))
-    found = errors(*paths, **QUICK)
+    lacking = MatchingRow("1", "itm", "swap_att", [""], [0], None)
+    write(tmp_path / "a.parquet", rows, metrics=ITM, model="a")
+    write(tmp_path / "b.parquet", [rows[0], lacking, rows[2]], metrics=ITM, model="b")
+    found = errors(tmp_path, **QUICK)
     assert list(outcomes(found, 1).values()) == ["right", "", "right"]
     assert sum(found.summaries[0].agreements[0].counts) == 2
     assert len(found.to_pandas()) == 5
     assert "no prediction" in next(iter(cards_html(found.tasks[0], [1], {})))
+    of_category = errors(tmp_path, category="swap_att", **QUICK)
+    assert of_category.tasks[0].labels == ["a"]
+    assert "a errs on 100.0 % of 1 examples" in of_category.verdicts[0]
 
 
 def test_tasks_and_versions_of_data_are_apart_and_one_model_has_one_label(tmp_path):
     rows = matching([[1, 0], [0, 1]])
     paths = [
-        predictions(tmp_path / f"{seed}.parquet", rows, ITM, fingerprint=str(seed) * 64, options={"seed": seed})
+        write(tmp_path / f"{seed}.parquet", rows, metrics=ITM, fingerprint=str(seed) * 64, options={"seed": seed})
         for seed in (1, 2)
     ]
-    paths.append(predictions(tmp_path / "vqa.parquet", answers([1.0, 1, 1, 1]), {"yes_no_f1": {}}, task="vqa"))
+    paths.append(write(tmp_path / "vqa.parquet", answers([1.0, 1, 1, 1]), metrics={"yes_no_f1": {}}, task="vqa"))
     found = errors(*paths, **QUICK)
     assert [task.where for task in found.tasks] == [
         "toy_scenes (itm: seed 1)", "toy_scenes (itm: seed 2)", "toy_scenes (vqa)",
@@ -224,7 +217,7 @@ def test_categories_restrict_examples_and_unknown_ones_are_refused(two_models, t
 def test_the_page_needs_nothing_else_and_escapes_what_others_wrote(tmp_path):
     bad = "</script><script>alert(1)</script>&<img src=x onerror=alert(1)>"
     rows = [MatchingRow(f"{n} {bad}", "itm", bad, ["i"], [0], [[0.0, 1.0]]) for n in range(3)]
-    path = predictions(tmp_path / "a.parquet", rows, {"sugarcrepe_itm": {"forms": {bad: bad}}}, model=bad)
+    path = write(tmp_path / "a.parquet", rows, metrics={"sugarcrepe_itm": {"forms": {bad: bad}}}, model=bad)
     captions = {row.id: (f"a cat {bad}", f"a dog {bad}") for row in rows}
     found = errors(path, data=lambda _: ExampleData(captions, note=bad), **QUICK)
     page = found.write(tmp_path / "errors.html", limit=2).read_text(encoding="utf-8")
@@ -245,7 +238,7 @@ def test_images_are_embedded_once_and_within_a_size(tmp_path, monkeypatch):
     def thumbnails(keys):
         return {key: Thumbnail("data:image/jpeg;base64," + "A" * 1000, 40, 30) for key in keys}
 
-    path = predictions(tmp_path / "a.parquet", matching([[0, 1]] * 6), ITM)  # three images
+    path = write(tmp_path / "a.parquet", matching([[0, 1]] * 6), metrics=ITM)  # three images
     data = ExampleData(thumbnails=thumbnails)
     found = errors(path, data=lambda _: data, **QUICK)
     assert found.write(tmp_path / "a.html").read_text("utf-8").count("A" * 1000) == 3
@@ -253,13 +246,3 @@ def test_images_are_embedded_once_and_within_a_size(tmp_path, monkeypatch):
     page = found.write(tmp_path / "a.html").read_text("utf-8")
     assert page.count("A" * 1000) == 2
     assert "1 images beyond" in page
-
-
-def test_a_model_that_lacks_a_category_is_not_shown_there(tmp_path):
-    rows = matching([[1, 0], [0, 1]])
-    predictions(tmp_path / "a.parquet", rows, ITM, model="a")
-    lacking = MatchingRow("1", "itm", "swap_att", [""], [0], None)
-    predictions(tmp_path / "b.parquet", [rows[0], lacking], ITM, model="b")
-    found = errors(tmp_path, category="swap_att", **QUICK)
-    assert found.tasks[0].labels == ["a"]
-    assert "a errs on 100.0 % of 1 examples" in found.verdicts[0]

@@ -1,7 +1,5 @@
 """Evaluation of predictions through the metrics that they declare, with a tie policy for each metric."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from report_support import matching, write
@@ -31,11 +29,6 @@ DETECTION = {"cpd_ap": {}, "grounding_recall": {"ks": [1]}, "group_recall_at_1":
 
 def test_predictions_are_evaluated_by_the_metrics_that_they_declare(tmp_path):
     rows = matching([[2, 1], [1, 2], [1, 1]], ("on", "next to"))
-    path = write(tmp_path / "a.parquet", rows, metrics={"aro_itm": {"task": "order"}, "artifact_gap": {}})
-    with pytest.raises(
-        PredictionsError, match="artifact_gap is for the task type text; it cannot evaluate predictions of"
-    ):
-        compute(path)
     path = write(tmp_path / "a.parquet", rows, metrics={"aro_itm": {"task": "relation"}})
     [result] = compute(path)
     assert (result.metric, result.scores["n"], result.left_out) == ("aro_itm", 2, {"symmetric relation": 1})

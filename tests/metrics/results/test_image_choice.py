@@ -1,7 +1,5 @@
 """One caption, several images, of which the first is right: such rows are scored as those of one image are."""
 
-from __future__ import annotations
-
 import pytest
 from report_support import write
 

@@ -1,7 +1,5 @@
 """Models side by side: marks by paired tests, levels beside the scores, and LaTeX that compiles."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -55,37 +53,44 @@ def test_models_on_other_data_are_not_compared_and_one_model_has_no_marks(tmp_pa
 
 
 def test_tests_are_on_the_examples_that_both_models_have(tmp_path):
-    rows = matching(scores(30))
-    unscored = [type(row)(row.id, "itm", row.category, [""], [0], None) for row in rows[:4]]
-    paths = [
-        write(tmp_path / "all.parquet", rows, model="all"),
-        write(tmp_path / "some.parquet", [*unscored, *rows[4:]], model="some"),
-    ]
+    for name, numbers in (("all", ()), ("some", range(4))):
+        write(tmp_path / f"{name}.parquet", lacking(matching(scores(30)), *numbers), model=name)
     # Alike on what both scored, though 30 of 40 is more than 26 of 36.
-    found = rows_of(report(paths, **QUICK).to_markdown())
+    found = rows_of(report(sorted(tmp_path.iterdir()), **QUICK).to_markdown())
     assert "**75.0**" in found["all"][2]
     assert "72.2 †" in found["some"][2]
+
+
+def lacking(rows, *numbers):
+    """The rows, of which those with these numbers lack their image."""
+    return [
+        type(row)(row.id, "itm", row.category, [""], [0], None) if number in numbers else row
+        for number, row in enumerate(rows)
+    ]
 
 
 def test_categories_are_tested_alone_where_models_lack_different_images(tmp_path):
     # Each is right on one category alone, so that over all examples they are alike.
     for place, name in enumerate(("obj", "att")):
         rows = matching([[number % 2 == place, number % 2 != place] for number in range(80)])
-        lacking = [type(row)(row.id, "itm", row.category, [""], [0], None) for row in rows[2 * place : 2 * place + 2]]
-        rows[2 * place : 2 * place + 2] = lacking
-        write(tmp_path / f"{name}.parquet", rows, model=name)
+        write(tmp_path / f"{name}.parquet", lacking(rows, 2 * place, 2 * place + 1), model=name)
     found = rows_of(report(sorted(tmp_path.iterdir()), **QUICK).to_markdown())
     values = {name: [cell.split("<br>")[0] for cell in found[name][:3]] for name in ("obj", "att")}
     assert values == {"obj": ["**100.0**", "0.0", "**50.0**"], "att": ["0.0", "**100.0**", "**50.0**"]}
 
 
-def test_the_number_of_captions_that_were_cut_stands_beside_the_scores(tmp_path, capsys):
-    from vl_assay.metrics.records.predictions import Predictions, read_predictions, write_predictions
+def test_a_category_of_which_models_have_no_common_image_is_not_decided(tmp_path):
+    for place, name in enumerate(("good", "poor")):
+        rows = matching([[not place, place] for _ in range(80)], ("add_att", *["swap_obj"] * 39))
+        write(tmp_path / f"{name}.parquet", lacking(rows, 40 * place), model=name)
+    found = rows_of(report(sorted(tmp_path.iterdir()), **QUICK).to_markdown())
+    assert [cell.split("<br>")[0] for cell in found["poor"]][:2] == ["0.0", "0.0 †"]  # swap_obj, add_att
 
-    paths = [predictions(tmp_path, name, 20, ("swap_obj", "add_att")) for name in ("long", "short")]
-    found = read_predictions(paths[1])
-    write_predictions(paths[1], Predictions(found.rows, found.metadata | {"run": {"truncated_captions": 1234}}))
-    result = report(paths, **QUICK)
+
+def test_the_number_of_captions_that_were_cut_stands_beside_the_scores(tmp_path, capsys):
+    for name, cut in (("long", 0), ("short", 1234)):
+        write(tmp_path / f"{name}.parquet", matching(scores(20)), model=name, run={"truncated_captions": cut})
+    result = report(sorted(tmp_path.iterdir()), **QUICK)
     cells = rows_of(result.to_markdown())
     assert cells["model"][-1] == "captions cut"
     assert (cells["long"][-1], cells["short"][-1]) == ("0", "1,234")
@@ -132,15 +137,6 @@ def test_the_latex_compiles_without_a_line_that_is_too_wide(tmp_path):
     too_wide = [float(points) for points in re.findall(r"Overfull \\hbox \(([\d.]+)pt", done.stdout)]
     assert max(too_wide, default=0.0) < 1
     assert (tmp_path / "paper.pdf").stat().st_size > 10_000
-
-
-def test_a_category_of_which_models_have_no_common_image_is_not_decided(tmp_path):
-    for place, name in enumerate(("good", "poor")):
-        rows = matching([[not place, place] for _ in range(80)], ("add_att", *["swap_obj"] * 39))
-        rows[40 * place] = type(rows[0])(str(40 * place), "itm", "add_att", [""], [0], None)
-        write(tmp_path / f"{name}.parquet", rows, model=name)
-    found = rows_of(report(sorted(tmp_path.iterdir()), **QUICK).to_markdown())
-    assert [cell.split("<br>")[0] for cell in found["poor"]][:2] == ["0.0", "0.0 †"]  # swap_obj, add_att
 
 
 def test_models_whose_metric_had_other_settings_have_their_own_columns(tmp_path):

@@ -1,12 +1,11 @@
 """The tables and plots of a report: nothing is cut, and names, notes and levels are shown."""
 
-from __future__ import annotations
-
 import re
+import statistics
 
 import numpy as np
 import pytest
-from report_support import answers, groups, matching, retrieval, write
+from report_support import answers, matching, write
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.results.scores import score_rows
@@ -20,27 +19,6 @@ def printed(found, capsys, monkeypatch, width=80):
     capsys.readouterr()
     found.print()
     return capsys.readouterr().out
-
-
-def test_no_column_is_cut_in_a_terminal(tmp_path, capsys, monkeypatch):
-    long = (
-        "a relation between two objects of which one is hidden",
-        "an_attribute_without_any_space_in_its_name_at_all",
-    )
-    rng = np.random.default_rng(0)
-    paths = [
-        write(tmp_path / "groups.parquet", groups(rng.normal(size=(234, 2, 2)), long), task="groups"),
-        write(tmp_path / "retrieval.parquet", retrieval(rng.normal(size=(30, 30))), task="retrieval"),
-        write(tmp_path / "triples.parquet", matching(rng.normal(size=(234, 3)), long), task="hard_positives"),
-    ]
-    output = printed(report(paths, **QUICK), capsys, monkeypatch, 60)
-    assert "…" not in output
-    assert max(len(line) for line in output.splitlines()) <= 60
-    for scores in ("text", "image", "group", "augmented", "brittleness"):
-        assert scores in output
-    # Once a line and metric, and once more for each further part of a table that is too wide.
-    assert output.count("234") >= 6
-    assert output.count("117") >= 6
 
 
 def test_models_of_one_name_are_told_apart_everywhere(tmp_path, capsys, monkeypatch):
@@ -90,16 +68,14 @@ def test_notes_explain_ties_and_chance(ties, sentences, tmp_path):
     assert all(sentence in text for sentence in sentences)
 
 
-def test_known_blind_levels_are_shown_with_each_score(tmp_path, capsys, monkeypatch):
+def test_known_blind_levels_are_shown_with_each_score(tmp_path):
     rows = matching([[1, 0], [0, 1]] * 10)
     levels = {"accuracy": 0.61, "macro_accuracy": 0.6, "per_category": {"swap_obj": {"accuracy": 0.72}}}
-    path = write(tmp_path / "s.parquet", rows, blind={"sugarcrepe_itm": levels})
-    found = report(path, **QUICK)
+    found = report(write(tmp_path / "s.parquet", rows, blind={"sugarcrepe_itm": levels}), **QUICK)
     text = found.to_markdown()
     assert "|  | accuracy | interval | blind | ties | n |" in text
     assert re.search(r"\| swap_obj \| 100\.0 % \| [^|]* \| ≥ 72\.0 % \|", text)
     assert re.search(r"\| swap_att \| 0\.0 % \| [^|]* \|  \|", text)
-    assert re.search(r"\| micro average \| 50\.0 % \| [^|]* \| ≥ 61\.0 % \|", text)
     assert "blind 61.0 %" in repr(found)
     found.write(tmp_path / "report", figures=["html"])
     page = (tmp_path / "report" / "profile.html").read_text()
@@ -111,13 +87,10 @@ def test_known_blind_levels_are_shown_with_each_score(tmp_path, capsys, monkeypa
     assert frame.to_dict() == pytest.approx(
         {"swap_obj": 0.72, "swap_att": np.nan, "micro average": 0.61, "macro average": 0.6}, nan_ok=True
     )
-    [shown] = found.plot().legends
-    assert [text.get_text() for text in shown.get_texts()] == ["a", "chance", "blind"]
-    path = write(tmp_path / "u.parquet", rows, blind={"sugarcrepe_itm": {"per_category": levels["per_category"]}})
-    [shown] = report(path, **QUICK).plot().legends  # known of a category alone
-    assert [text.get_text() for text in shown.get_texts()] == ["a", "chance", "blind"]
-    unknown = report(write(tmp_path / "t.parquet", rows), **QUICK)
-    assert "|  | accuracy | interval | ties | n |" in unknown.to_markdown()
+    of_category = {"sugarcrepe_itm": {"per_category": levels["per_category"]}}
+    for blind, names in (({"sugarcrepe_itm": levels}, 3), (of_category, 3), ({}, 2)):
+        [shown] = report(write(tmp_path / "s.parquet", rows, blind=blind), **QUICK).plot().legends
+        assert [text.get_text() for text in shown.get_texts()] == ["a", "chance", "blind"][:names]
 
 
 def test_a_blind_model_among_the_results_is_the_level_of_the_others(tmp_path, capsys, monkeypatch):
@@ -151,17 +124,26 @@ def test_shares_of_rankings_and_mean_scores_are_tables_by_category(tmp_path):
     assert re.search(r"\| swap \| 2\.333 \| [^|]* \| 1\.667 \| [^|]* \| 1\.000 \|", means)
 
 
-def test_averages_of_groups_of_categories_have_a_table(tmp_path):
-    rows = matching([[1, 0], [1, 0], [0, 1], [1, 0]], ("swap_obj", "add_att", "swap_att", "swap_obj"))
-    text = report(write(tmp_path / "s.parquet", rows), **QUICK).to_markdown()
-    forms = text.partition("#### per form")[2]
-    assert "|  | accuracy | interval | macro accuracy | interval | ties | n |" in forms
-    assert re.search(r"\| SWAP \| 66\.7 % \| [^|]* \| 50\.0 % \| [^|]* \| 0\.0 % \| 3 \|", forms)
-    related = matching([[1, 0], [0, 1], [1, 0], [1, 0]], ("on", "riding", "under"))
-    path = write(tmp_path / "t.parquet", related, "aro", "relation")
-    parts = report(path, **QUICK).to_markdown().partition("#### per group")[2]
-    assert re.search(r"\| spatial \| 100\.0 % \| [^|]* \| 100\.0 % \|", parts)
-    assert re.search(r"\| verb \| 0\.0 % \|", parts)
+@pytest.mark.parametrize(
+    ("benchmark", "task", "categories", "title", "parts"),
+    [
+        ("toy_scenes", "itm", ("swap_obj", "add_att", "swap_att", "swap_obj"), "per form", {"SWAP": (66.7, 50.0)}),
+        (
+            "aro",
+            "relation",
+            ("on", "riding", "under", "under"),
+            "per group",
+            {"spatial": (66.7, 75.0), "verb": (100.0, 100.0)},
+        ),
+    ],
+)
+def test_averages_of_groups_of_categories_have_a_table(benchmark, task, categories, title, parts, tmp_path):
+    rows = matching([[1, 0], [1, 0], [0, 1], [1, 0]], categories)
+    text = report(write(tmp_path / "s.parquet", rows, benchmark, task), **QUICK).to_markdown()
+    table = text.partition(f"#### {title}")[2]
+    assert "|  | accuracy | interval | macro accuracy | interval | ties | n |" in table
+    for name, (micro, macro) in parts.items():
+        assert re.search(rf"\| {name} \| {micro} % \| [^|]* \| {macro} % \|", table)
 
 
 def test_shares_of_errors_by_category_and_scores_outside_the_tables_are_shown(tmp_path):
@@ -189,3 +171,50 @@ def test_a_report_is_short_as_text_and_has_a_row_for_each_number_as_a_frame(tmp_
     assert list(frame["n"]) == [10, 10, 20, 20]
     assert frame["value"].iloc[2] == 0.75
     assert (frame["higher_is_better"]).all()
+
+
+def orders(rng, n=40):
+    return matching(rng.normal(size=(n, 5)), ("order",))
+
+
+def test_seeds_have_a_table_of_their_mean_and_deviation(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    paths = [
+        write(tmp_path / f"{seed}.parquet", orders(rng), task="order", fingerprint=f"{seed}", options={"seed": seed})
+        for seed in range(3)
+    ]
+    found = report(paths, **QUICK)
+    values = [result.scores["accuracy"] for result in found]
+    found.write(tmp_path / "report")
+    text = (tmp_path / "report" / "report.md").read_text()
+    assert re.findall(r"^### (.*)", text, flags=re.M) == [
+        "Scores on toy_scenes",
+        *(f"a (seed {seed}) on toy_scenes (order): itm_accuracy" for seed in range(3)),
+        "a on toy_scenes (order): itm_accuracy over 3 seeds",
+    ]
+    shown = f"{100 * statistics.fmean(values):.1f} ± {100 * statistics.stdev(values):.1f} %"
+    assert f"| order | {shown} | 120 |" in text
+    assert "(seed 0; seed 1; seed 2)" in text
+    found.print()
+    assert shown in capsys.readouterr().out
+    assert list(found.to_pandas()["variant"]) == ["seed 0", "seed 1", "seed 2"]
+    assert [text.get_text() for text in found.plot().legends[0].get_texts()] == ["a", "chance"]
+
+
+def test_only_what_differs_by_chance_is_averaged(tmp_path):
+    rng = np.random.default_rng(0)
+    runs = [write(tmp_path / f"run{run}.parquet", orders(rng), task="order") for run in range(2)]
+    assert "(file run0.parquet; file run1.parquet)" in report(runs, **QUICK).to_markdown()
+    words, tokens = (
+        write(tmp_path / f"{units}.parquet", orders(rng), task="order", options={"seed": 0, "units": units})
+        for units in ("words", "tokens")
+    )
+    one, two = (
+        write(tmp_path / f"{config}.parquet", matching([[1, 0], [0, 1]], (config,)), "sugarcrepe", configs=[config])
+        for config in ("add_att", "swap_obj")
+    )
+    found = report([words, tokens, one, two], **QUICK)
+    assert list(found.to_pandas()["variant"]) == [
+        "units words", "units tokens", "configs add_att", "configs swap_obj"
+    ]  # fmt: skip
+    assert "seeds" not in found.to_markdown() + report([words, words], **QUICK).to_markdown()
