@@ -1,9 +1,6 @@
 """ARO+CREPE: SugarCrepe's captions, each with a negative made by rule."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 from builder_support import Small, card_table
@@ -43,7 +40,7 @@ def test_another_seed_draws_others_and_the_same_the_same(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_release_gives_the_numbers_of_the_card(shared_data: Path, tmp_path):
+def test_the_release_gives_the_numbers_of_the_card(shared_data, tmp_path):
     folder = shared_data / "data" / "sugarcrepe"
     small = Small("aro_crepe", tmp_path)
     card = card_table("aro_crepe", "counts")

@@ -1,9 +1,6 @@
 """The Hard Positives builder: what a row holds, what is wrong with it, and what is refused."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 import sources_hard_positives as sources
@@ -17,49 +14,8 @@ PARTS = tuple(RELEASED_ROWS)
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Small:
+def small(tmp_path):
     return Small("hard_positives", tmp_path, "swap")
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        (
-            "replace_relations",
-            [
-                ("relation_spatial", "in", "within", ""),
-                ("relation_spatial", "behind", "to the rear of", ""),
-                ("relation_action", "wearing", "in", ""),
-                ("relation_action", "riding", "traveling on", ""),
-                ("relation_spatial", "in", "within", "duplicate"),
-                ("relation_spatial", "in", "within", "broken phrase"),
-            ],
-        ),
-        (
-            "replace_attributes",
-            [
-                ("attribute_color", "red", "crimson", ""),
-                ("attribute_size", "small", "tiny", ""),
-                ("attribute_color", "red", "crimson", "substring replacement"),
-                ("attribute_action", "standing", "upright", "caption equals negative"),
-                ("attribute_state", "clear", "unclouded", ""),
-                ("attribute_other", "", "", ""),
-            ],
-        ),
-    ],
-)
-def test_rows_of_replace_have_their_category_words_and_defects(small, config, expected):
-    columns = ("category", "replaced", "replacement", "defect")
-    assert [tuple(row[name] for name in columns) for row in small.rows(config, with_images=False)] == expected
-
-
-def test_swaps_have_their_attributes_box_and_defects(small):
-    rows = small.rows()
-    assert {row["category"] for row in rows} == {"swap"}
-    assert rows[1]["attributes"] == ["big", "wet"]
-    assert rows[1]["bbox"] == [4, 2, 20, 30]
-    assert rows[1]["image"]["path"] == "91_4_2_20_30.png"
-    assert [row["defect"] for row in rows] == ["", "", "caption equals negative", ""]
 
 
 def test_the_same_captions_of_another_image_or_box_are_no_duplicate(small):
@@ -111,21 +67,3 @@ def test_files_that_do_not_belong_together_are_refused(small):
     small.error(DataError, r"have 6 and 5 rows. Take both from the same commit", "replace_relations")
     path.write_text(json.dumps(records[1:] + records[:1]))
     small.error(DataError, r"differ in record 0: images '0.jpg' and '1.jpg'", "replace_relations")
-
-
-GOOD = {"image_path": "0.jpg", "true_caption": "a", "false_caption": "b"}
-BOXED = GOOD | {"bbox_x": 0, "bbox_y": 0, "bbox_w": 5, "bbox_h": 5, "attributes": ["x", "y"]}
-
-
-@pytest.mark.parametrize(
-    ("part", "record", "found"),
-    [
-        ("replace_relations", GOOD | {"image_path": "a/.."}, "image_path 'a/..' does not end in a file name"),
-        ("swap", BOXED | {"bbox_w": 0}, "the box [0, 0, 0, 5] (x, y, width, height) holds no pixel"),
-        ("swap", BOXED | {"attributes": ["x"]}, "attributes is ['x'], not a list of two texts"),
-    ],
-)
-def test_damaged_files_are_an_error_that_names_file_and_record(small, part, record, found):
-    path = small.folder / "data" / {"swap": "visual_genome_attribution.json"}.get(part, "vl_checklist_relations.json")
-    path.write_text(json.dumps([BOXED, record]), encoding="utf-8")
-    assert f"{path}, row 1: {found}. Expected" in small.error(DataError, "Expected", part)

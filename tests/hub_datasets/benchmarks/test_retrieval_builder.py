@@ -1,7 +1,5 @@
 """The retrieval builder: what each condition holds, that seed and content alone decide it, that its card is true."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 
@@ -29,7 +27,7 @@ IMAGE = ENTRIES[0][0]
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Small:
+def small(tmp_path):
     return Small("retrieval", tmp_path, tagger="textblob")
 
 

@@ -1,9 +1,7 @@
 """Files of rows in each format as builders read them, and the order in which their images are looked for."""
 
-from __future__ import annotations
-
 import json
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from builder_support import raw
@@ -61,7 +59,7 @@ class Photographs(ReleasedRows):
     ROWS: ClassVar = {"photographs": Rows(SourceFile("rows.json", remedy="Ask the authors"), {"image": str})}
     IMAGES = Images(("first", "second/inside"), "Get them", (ImageArchive("a", "http://127.0.0.1:9/a.zip", "a/"),))
 
-    def _columns(self) -> dict[str, Any]:
+    def _columns(self):
         return columns("id image filename")
 
     def _rows(self, part, key, record):
