@@ -23,8 +23,6 @@ from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.metrics.common.errors import DataError
 
 _IMAGES = (".jpg", ".jpeg", ".png")
-# Of more configurations one of each form is built, and the last one.
-_MANY = 5
 
 
 class Small:
@@ -36,10 +34,10 @@ class Small:
     def __init__(self, name, tmp_path, config=None, **options):
         self.name, self.split_of = name, get_benchmark(name).split_of
         self.sources = importlib.import_module(f"sources_{name}")
-        self.configs = list(getattr(self.sources, "CONFIGS", config_names(name)))
-        if len(self.configs) > _MANY:
-            forms = {form_of(name, each): each for each in self.configs[::-1]}
-            self.configs = [each for each in self.configs if each in (*forms.values(), self.configs[-1])]
+        # One of each form, and the last one.
+        every = list(getattr(self.sources, "CONFIGS", config_names(name)))
+        forms = {form_of(name, each): each for each in every[::-1]}
+        self.configs = [each for each in every if each in (*forms.values(), every[-1])]
         self.needing = [each for each in config_names(name) if each not in get_benchmark(name).generated]
         # The first and the last, which differ most.
         self.ends = list(dict.fromkeys((self.configs[0], self.configs[-1])))

@@ -21,8 +21,8 @@ class FileServer(ThreadingHTTPServer):
         cut: files of which only half of what was asked for is sent, before the connection ends.
         altered: files of which the last byte that is sent is another.
         moved: the new addresses of files that were moved.
-        has_ranges: whether parts of files are sent; `seconds`: how long each answer takes; `limit`: how many
-            requests for a file are answered before the others wait.
+        has_ranges: whether parts of files are sent; `limit`: how many requests for a file are answered before the
+            others wait.
     """
 
     daemon_threads = True
@@ -33,7 +33,7 @@ class FileServer(ThreadingHTTPServer):
         self.down = {}
         self.cut, self.altered = set(), set()
         self.moved = {}
-        self.has_ranges, self.seconds, self.limit = True, 0.0, math.inf
+        self.has_ranges, self.limit = True, math.inf
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def handle_error(self, request, client_address):
@@ -59,7 +59,6 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def do_GET(self):
         server, name = self.server, self.path.rsplit("/", 1)[-1]
-        time.sleep(server.seconds)
         while server.requests["GET", name] >= server.limit:
             time.sleep(0.002)
         if self._fails("GET"):

@@ -19,7 +19,7 @@ class HubServer(FileServer):
     """Serves ``folder/owner/name`` as the dataset or model ``owner/name``; `FileServer` counts and can be told things.
 
     Attributes:
-        gated: repositories whose files need `TOKEN`; `revisions`: those that were asked for; `tokens`: that were sent.
+        gated: repositories whose files need `TOKEN`; `revisions`: those that were asked for.
         is_moving: whether a branch is at another commit each time that it is asked for.
     """
 
@@ -28,7 +28,7 @@ class HubServer(FileServer):
     def __init__(self, folder):
         super().__init__(folder)
         self.folder = folder
-        self.gated, self.revisions, self.tokens = set(), [], set()
+        self.gated, self.revisions = set(), []
         self.is_moving = False
         self.RequestHandlerClass = partial(_HubHandler, directory=str(folder))
         self._moves = itertools.count(1)
@@ -80,7 +80,6 @@ class _HubHandler(_Handler):
 
     def _parts(self):
         """The parts of the path; the addresses of models' files begin with the owner."""
-        self.server.tokens |= {*self.headers.get_all("Authorization", [])}
         return self.path.lstrip("/").removeprefix("datasets/").split("/")
 
     def _info(self, repository, kind, revision, below):
