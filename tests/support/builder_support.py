@@ -9,13 +9,10 @@
 - `stored(folder)`, where images are inside files: what stands for them (``parquet_sources.stored_images``).
 """
 
-from __future__ import annotations
-
 import importlib
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import datasets
 import pytest
@@ -26,8 +23,6 @@ from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.metrics.common.errors import DataError
 
 _IMAGES = (".jpg", ".jpeg", ".png")
-# Of more configurations one of each form is built, and the last one.
-_MANY = 5
 
 
 class Small:
@@ -36,13 +31,13 @@ class Small:
     A builder gets the options that the copy needs, a cache of its own, and `config` unless it is told another.
     """
 
-    def __init__(self, name: str, tmp_path: Path, config: str | None = None, **options: Any) -> None:
+    def __init__(self, name, tmp_path, config=None, **options):
         self.name, self.split_of = name, get_benchmark(name).split_of
         self.sources = importlib.import_module(f"sources_{name}")
-        self.configs = list(getattr(self.sources, "CONFIGS", config_names(name)))
-        if len(self.configs) > _MANY:
-            forms = {form_of(name, each): each for each in self.configs[::-1]}
-            self.configs = [each for each in self.configs if each in (*forms.values(), self.configs[-1])]
+        # One of each form, and the last one.
+        every = list(getattr(self.sources, "CONFIGS", config_names(name)))
+        forms = {form_of(name, each): each for each in every[::-1]}
+        self.configs = [each for each in every if each in (*forms.values(), every[-1])]
         self.needing = [each for each in config_names(name) if each not in get_benchmark(name).generated]
         # The first and the last, which differ most.
         self.ends = list(dict.fromkeys((self.configs[0], self.configs[-1])))
@@ -53,7 +48,7 @@ class Small:
         self.options = self.sources.make(self.folder) | options
         self._caches, self._made = tmp_path / "caches", 0
 
-    def builder(self, config: str | None = None, **options: Any) -> Any:
+    def builder(self, config=None, **options):
         """A builder of this copy; `data_dir` may be another, None for no copy at all."""
         data_dir = options.pop("data_dir", self.data_dir)
         self._made += 1
@@ -65,17 +60,17 @@ class Small:
             **self.options | options,
         )
 
-    def build(self, config: str | None = None, split: str | None = None, **options: Any) -> datasets.Dataset:
+    def build(self, config=None, split=None, **options):
         """A split, by default that which is scored, built into a cache."""
         builder = self.builder(config, **options)
         builder.download_and_prepare()
         return builder.as_dataset(split=split or self.split_of(config or self.config))
 
-    def rows(self, config: str | None = None, **options: Any) -> list[dict[str, Any]]:
+    def rows(self, config=None, **options):
         """The rows of that split, streamed, with images as files."""
         return raw(self.builder(config, **options).as_streaming_dataset(split=self.split_of(config or self.config)))
 
-    def error(self, kind: type[DataError], match: str | None, config: str | None = None, **options: Any) -> str:
+    def error(self, kind, match, config=None, **options):
         """The message of the error before anything is written; `DataError` means damage, not a missing source."""
         builder = self.builder(config, **options)
         with pytest.raises(kind, match=match) as caught:
@@ -84,18 +79,18 @@ class Small:
         assert not Path(builder.cache_dir).exists()
         return str(caught.value)
 
-    def images(self) -> list[Any]:
+    def images(self):
         """The files of images in the copy, or what stands for those inside other files."""
         if hasattr(self.sources, "stored"):
             return self.sources.stored(self.folder)
         return sorted(path for path in self.folder.rglob("*") if path.suffix in _IMAGES)
 
-    def files(self) -> list[Path]:
+    def files(self):
         """The other files in the copy."""
         return sorted(path for path in self.folder.rglob("*") if path.is_file() and path.suffix not in _IMAGES)
 
 
-def form_of(name: str, config: str) -> str:
+def form_of(name, config):
     """What distinguishes the rows of a configuration and their scores from those of others."""
     tasks = [
         replace(each, name="", configs=(), skills=None) for each in get_benchmark(name).tasks if config in each.configs
@@ -103,29 +98,29 @@ def form_of(name: str, config: str) -> str:
     return repr((get_builder(name)(config_name=config).info.features, tasks))
 
 
-def image_columns(features: datasets.Features) -> list[str]:
+def image_columns(features):
     return [name for name, feature in features.items() if isinstance(feature, datasets.Image)]
 
 
-def raw(dataset: Any) -> list[dict[str, Any]]:
+def raw(dataset):
     """Rows with images as their files, undecoded."""
     for column in image_columns(dataset.features):
         dataset = dataset.cast_column(column, datasets.Image(decode=False))
     return list(dataset)
 
 
-def card_table(name: str, marker: str) -> dict[str, list[str]]:
+def card_table(name, marker):
     """The cells of a table of a benchmark's card, by the first cell of each line."""
     return {line[0]: line[1:] for line in card_lines(name, marker)}
 
 
-def card_lines(name: str, marker: str) -> list[list[str]]:
+def card_lines(name, marker):
     """The cells of the table between two markers of a benchmark's card, without its head."""
     inside = get_card(name).split(f"<!-- {marker} -->")[1].split(f"<!-- /{marker} -->")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in inside.split("\n") if line][2:]
 
 
-def paper_text(shared_data: Path, number: str) -> str:
+def paper_text(shared_data, number):
     """The text of a paper; skips the test where it is not there."""
     found = sorted((shared_data / "papers").glob(f"{number}_*.txt"))
     if not found:
@@ -133,7 +128,7 @@ def paper_text(shared_data: Path, number: str) -> str:
     return found[0].read_text(encoding="utf-8")
 
 
-def hard_positives_tables(shared_data: Path) -> list[tuple[tuple[str, ...], str, int, tuple[str, str, str]]]:
+def hard_positives_tables(shared_data):
     """The rows of Hard Positives, Tables 4-6: words, synonym, number, and the example's three captions."""
     rows = []
     for line in paper_text(shared_data, "003").splitlines():

@@ -1,18 +1,14 @@
 """A web server for a folder, which sends ranges, counts what it sends, and fails where a test says."""
 
-from __future__ import annotations
-
 import math
 import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 
 class FileServer(ThreadingHTTPServer):
@@ -25,27 +21,27 @@ class FileServer(ThreadingHTTPServer):
         cut: files of which only half of what was asked for is sent, before the connection ends.
         altered: files of which the last byte that is sent is another.
         moved: the new addresses of files that were moved.
-        has_ranges: whether parts of files are sent; `seconds`: how long each answer takes; `limit`: how many
-            requests for a file are answered before the others wait.
+        has_ranges: whether parts of files are sent; `limit`: how many requests for a file are answered before the
+            others wait.
     """
 
     daemon_threads = True
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         super().__init__(("127.0.0.1", 0), partial(_Handler, directory=str(folder)))
-        self.requests, self.sent = Counter[tuple[str, str]](), Counter[str]()
-        self.down: dict[str, list[int]] = {}
-        self.cut, self.altered = set[str](), set[str]()
-        self.moved: dict[str, str] = {}
-        self.has_ranges, self.seconds, self.limit = True, 0.0, math.inf
+        self.requests, self.sent = Counter(), Counter()
+        self.down = {}
+        self.cut, self.altered = set(), set()
+        self.moved = {}
+        self.has_ranges, self.limit = True, math.inf
         self.url = f"http://127.0.0.1:{self.server_port}"
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request, client_address):
         """A client that was killed is no error of the server."""
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[FileServer]:
+def serving(folder):
     """A server of a folder, until the end of the block."""
     with FileServer(folder) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
@@ -57,13 +53,12 @@ class _Handler(SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: FileServer
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self):
         if not self._fails("HEAD"):
             super().do_HEAD()
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         server, name = self.server, self.path.rsplit("/", 1)[-1]
-        time.sleep(server.seconds)
         while server.requests["GET", name] >= server.limit:
             time.sleep(0.002)
         if self._fails("GET"):
@@ -99,7 +94,7 @@ class _Handler(SimpleHTTPRequestHandler):
         server.sent[name] += len(content)
         self.wfile.write(content)
 
-    def _fails(self, method: str) -> bool:
+    def _fails(self, method):
         name = self.path.rsplit("/", 1)[-1]
         self.server.requests[method, name] += 1
         statuses = self.server.down.get(name)
@@ -108,5 +103,5 @@ class _Handler(SimpleHTTPRequestHandler):
             self.send_error(status)
         return status != 200
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_):
         """Nothing is printed."""

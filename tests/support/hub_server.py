@@ -1,17 +1,13 @@
 """A local server that acts as the Hub for downloads: repositories with the same files at every commit."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from file_server import FileServer, _Handler
 from huggingface_hub import constants, hf_api
@@ -23,21 +19,21 @@ class HubServer(FileServer):
     """Serves ``folder/owner/name`` as the dataset or model ``owner/name``; `FileServer` counts and can be told things.
 
     Attributes:
-        gated: repositories whose files need `TOKEN`; `revisions`: those that were asked for; `tokens`: that were sent.
+        gated: repositories whose files need `TOKEN`; `revisions`: those that were asked for.
         is_moving: whether a branch is at another commit each time that it is asked for.
     """
 
     TOKEN = "hf_of_a_reader"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         super().__init__(folder)
         self.folder = folder
-        self.gated, self.revisions, self.tokens = set[str](), list[str](), set[str]()
+        self.gated, self.revisions = set(), []
         self.is_moving = False
-        self.RequestHandlerClass: Any = partial(_HubHandler, directory=str(folder))
+        self.RequestHandlerClass = partial(_HubHandler, directory=str(folder))
         self._moves = itertools.count(1)
 
-    def commit(self, revision: str) -> str:
+    def commit(self, revision):
         """The commit of a revision: itself, if it is a full hash."""
         if len(revision) == len(COMMIT):
             return revision
@@ -45,7 +41,7 @@ class HubServer(FileServer):
 
 
 @contextmanager
-def serving_hub(folder: Path, monkeypatch: Any) -> Iterator[HubServer]:
+def serving_hub(folder, monkeypatch):
     """A Hub of the repositories in a folder, in place of the real one; its cache is new."""
     with HubServer(folder) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
@@ -65,7 +61,7 @@ class _HubHandler(_Handler):
     server: HubServer
     etag = commit = ""
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         parts = self._parts()
         if parts[0] == "api" and parts[1] not in ("datasets", "models"):  # what the library asks about itself
             self._refuse(404, "EntryNotFound")
@@ -76,18 +72,17 @@ class _HubHandler(_Handler):
             self._resolve(parts)
             super().do_GET()
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self):
         parts = self._parts()
         if self._is_allowed("/".join(parts[:2])):
             self._resolve(parts)
             super().do_HEAD()
 
-    def _parts(self) -> list[str]:
+    def _parts(self):
         """The parts of the path; the addresses of models' files begin with the owner."""
-        self.server.tokens |= {*self.headers.get_all("Authorization", [])}
         return self.path.lstrip("/").removeprefix("datasets/").split("/")
 
-    def _info(self, repository: str, kind: str, revision: str, below: str) -> None:
+    def _info(self, repository, kind, revision, below):
         """The commit of a revision, or the files in a commit, those below a folder."""
         folder = self.server.folder / repository
         if revision != COMMIT and revision not in self.server.revisions:
@@ -98,7 +93,7 @@ class _HubHandler(_Handler):
         files = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
         siblings = [{"rfilename": name, "size": path.stat().st_size} for name, path in files.items()]
         is_gated = "auto" if repository in self.server.gated else False
-        answer: Any = {"id": repository, "sha": self.server.commit(revision), "gated": is_gated, "siblings": siblings}
+        answer = {"id": repository, "sha": self.server.commit(revision), "gated": is_gated, "siblings": siblings}
         if kind == "tree":
             entries = {"type": "file", "oid": "0" * 40}
             answer = [
@@ -113,27 +108,27 @@ class _HubHandler(_Handler):
         self.end_headers()
         self.wfile.write(content)
 
-    def _is_allowed(self, repository: str) -> bool:
+    def _is_allowed(self, repository):
         allowed = repository not in self.server.gated
         allowed = allowed or self.headers.get("Authorization") == f"Bearer {self.server.TOKEN}"
         if not allowed:
             self._refuse(403, "GatedRepo")
         return allowed
 
-    def _refuse(self, status: int, code: str) -> None:
+    def _refuse(self, status, code):
         self.send_response(status)
         self.send_header("X-Error-Code", code)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def _resolve(self, parts: list[str]) -> None:
+    def _resolve(self, parts):
         """The path in the folder of ``owner/name/resolve/revision/path``."""
         self.commit = self.server.commit(parts[3])
         self.path = "/" + "/".join([*parts[:2], *parts[4:]])
         path = Path(self.translate_path(self.path))
         self.etag = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
-    def end_headers(self) -> None:
+    def end_headers(self):
         if self.etag:
             self.send_header("X-Repo-Commit", self.commit)
             self.send_header("ETag", f'"{self.etag}"')

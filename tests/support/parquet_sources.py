@@ -1,12 +1,8 @@
 """Small Parquet files of rows and images, as datasets on the Hub have them, and their images as if they were files."""
 
-from __future__ import annotations
-
 import io
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +10,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 
-def write_parquet(
-    folder: Path, split: str, rows: Sequence[Mapping[str, Any]], images: Sequence[str], shards: int = 1
-) -> None:
+def write_parquet(folder, split, rows, images, shards=1):
     """Write rows into ``folder/<split>-<number>-of-<shards>.parquet``, in row groups of two; bytes become images."""
     folder.mkdir(parents=True, exist_ok=True)
     size = -(-len(rows) // shards)
@@ -40,10 +34,10 @@ class StoredImage:
     row: int
     name: str
 
-    def read_bytes(self) -> bytes:
+    def read_bytes(self):
         return pq.read_table(self.file)[self.column][self.row]["bytes"].as_py()
 
-    def write_bytes(self, content: bytes | None) -> None:
+    def write_bytes(self, content):
         table = pq.read_table(self.file)
         cells = table[self.column].to_pylist()
         cells[self.row]["bytes"] = content
@@ -51,11 +45,11 @@ class StoredImage:
         changed = table.set_column(index, self.column, pa.array(cells, table.schema.field(index).type))
         pq.write_table(changed, self.file, row_group_size=2)
 
-    def unlink(self) -> None:
+    def unlink(self):
         self.write_bytes(None)
 
 
-def stored_images(folder: Path, templates: Mapping[str, str], pattern: str = "*.parquet") -> list[StoredImage]:
+def stored_images(folder, templates, pattern="*.parquet"):
     """The images of the Parquet files in a folder; `templates` as `HubTable.images`."""
     found, number = [], 0
     for path in sorted(folder.rglob(pattern)):
@@ -66,7 +60,7 @@ def stored_images(folder: Path, templates: Mapping[str, str], pattern: str = "*.
     return found
 
 
-def noise_files(count: int, kind: str = "PNG", size: tuple[int, int] = (20, 24), seed: int = 0) -> list[bytes]:
+def noise_files(count, kind="PNG", size=(20, 24), seed=0):
     """The bytes of image files of noise, no two alike."""
     rng, files = np.random.default_rng(seed), []
     for _ in range(count):

@@ -13,7 +13,6 @@ PLACES = {"images": (".",), **sources_retrieval.PLACES}
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     write_noise([folder / "images" / f"{number + 2315000}.jpg" for number in range(IMAGES)], 40, 60)
     relations = [relation_row(number, RELATIONS[number % len(RELATIONS)]) for number in range(12)]
     attributes = [attribute_row(number, *pair) for number, pair in enumerate(ATTRIBUTES)]

@@ -9,7 +9,6 @@ KINDS = (("replace", "obj"), ("replace", "rel"), ("add", "att"), ("swap", "obj")
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     positives, negatives = noise_files(5, "JPEG"), noise_files(5, "PNG", (32, 32), seed=1)
     rows = [
         {"image": positives[n], "caption": f"a red cup {n}", "negative_caption": f"a blue cup {n}"}
@@ -21,5 +20,4 @@ def make(folder):
 
 
 def stored(folder):
-    """The images, which are inside the files."""
     return stored_images(folder, TABLE.images)

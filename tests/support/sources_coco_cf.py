@@ -23,7 +23,6 @@ def write_records(folder, rows):
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     write_records(folder, records())
     names = [row[f"image_{side}"] for row in records() for side in "01"]
     write_noise([folder / "data" / "images" / f"{name}.jpg" for name in names], 20, 24)

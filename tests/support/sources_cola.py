@@ -1,10 +1,6 @@
 """Small source files of Cola, in the layout of its release."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 from noise import write_noise
 
@@ -21,20 +17,19 @@ GROUPS = (
 )
 
 
-def rows(server: str = SERVER) -> list[list[str]]:
+def rows(server=SERVER):
     """The annotations, with images that lie at `server`."""
     return [
         [f"{server}/{image_0}", text_0, f"{server}/{image_1}", text_1] for image_0, text_0, image_1, text_1 in GROUPS
     ]
 
 
-def write_images(folder: Path) -> None:
+def write_images(folder):
     """Noise under the names of the photographs, no two alike."""
     write_noise([folder / name for name in sorted({name for group in GROUPS for name in group[::2]})], 24, 32)
 
 
-def make(folder: Path) -> dict[str, Any]:
-    """Write a user's own copy into `folder`; return the builder's options that it needs."""
+def make(folder):
     path = folder / ANNOTATIONS
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(rows()), encoding="utf-8")

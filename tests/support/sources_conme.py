@@ -20,7 +20,6 @@ def write_rows(folder, config, rows=ROWS, header=HEADER):
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     for config in CONFIGS:
         write_rows(folder, config)
     write_noise([folder / row[1] for row in ROWS], 20, 24)

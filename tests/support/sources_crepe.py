@@ -1,10 +1,7 @@
 """Small source files of CREPE, in the layout of its release."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
-from typing import Any
 
 from noise import write_noise
 
@@ -24,8 +21,7 @@ WORDS = ["dog", "cat", "ball", "tree", "red", "small", "old", "left", "near", "u
 COLUMNS = ("image_id", "caption", "x", "y", "width", "height")
 
 
-def make(folder: Path) -> dict[str, Any]:
-    """Write a user's own copy into `folder`; return the builder's options that it needs."""
+def make(folder):
     for kind in KINDS:
         for complexity in COMPLEXITIES:
             write(productivity_file(folder, kind, complexity), productivity_rows(kind, complexity), "hard_negs")
@@ -36,15 +32,15 @@ def make(folder: Path) -> dict[str, Any]:
     return {}
 
 
-def productivity_file(folder: Path, kind: str, complexity: int) -> Path:
+def productivity_file(folder, kind, complexity):
     return folder / "prod_hard_negatives" / kind / f"prod_vg_hard_negs_{kind}_complexity_{complexity}.csv"
 
 
-def systematicity_file(folder: Path, compounds: str, training_set: str) -> Path:
+def systematicity_file(folder, compounds, training_set):
     return folder / "syst_hard_negatives" / f"syst_vg_hard_negs_{compounds}_in_{training_set}.csv"
 
 
-def productivity_rows(kind: str, complexity: int) -> list[dict[str, Any]]:
+def productivity_rows(kind, complexity):
     """Three rows; the first has five negatives, the next four, the last one three."""
     caption = " ".join(WORDS[:complexity])
     return [
@@ -57,7 +53,7 @@ def productivity_rows(kind: str, complexity: int) -> list[dict[str, Any]]:
     ]
 
 
-def systematicity_rows(compounds: str, training_set: str) -> list[dict[str, Any]]:
+def systematicity_rows(compounds, training_set):
     """Three rows with a list of each kind."""
     atom, comp = [f"{training_set} {compounds} atom {n}" for n in range(3)], [f'a "{training_set}" comp, {compounds}']
     return [
@@ -73,13 +69,13 @@ def systematicity_rows(compounds: str, training_set: str) -> list[dict[str, Any]
     ]
 
 
-def place(number: int) -> dict[str, int]:
+def place(number):
     """The image of a row and the box in it."""
     image = int(Path(IMAGES[number % len(IMAGES)]).stem)
     return {"image_id": image, "x": 3 + number, "y": 2 * number, "width": 20 + number, "height": 15}
 
 
-def write(path: Path, rows: list[dict[str, Any]], *lists: str) -> None:
+def write(path, rows, *lists):
     """Write rows as pandas does: lists as Python prints them, and an index without a name in front."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:

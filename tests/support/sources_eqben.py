@@ -20,7 +20,6 @@ def groups(subsets=SUBSETS, suffix="png"):
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     (folder / SUBSET).write_text(json.dumps(groups()), encoding="utf-8")
     write_noise([folder / "image_subset" / group[f"image{side}"] for group in groups() for side in "01"], 20, 24)
     return {}

@@ -33,7 +33,6 @@ PLACES = {folder: (*{*_FOLDERS, "VG_100K", "VG_100K_2", "images", "."} - {folder
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     write_noise([folder / path_of(number) for number in range(IMAGES)], 40, 48)
     write_noise([folder / "data" / "images" / f"9{number}.jpg" for number in range(IMAGES)], 40, 48)
     write(folder, "vl_checklist_relations.json", [(plain(n), *row) for n, row in enumerate(RELATIONS)])

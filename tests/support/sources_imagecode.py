@@ -1,7 +1,5 @@
 """Small sources in ImageCoDe's layout: sets of ten images, whose numbers are those of frames in a video's set."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +20,6 @@ TEXTS = {
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     (folder / "data").mkdir()
     for config, sets in TEXTS.items():
         (folder / "data" / f"{config}_data.json").write_text(json.dumps(sets), encoding="utf-8")

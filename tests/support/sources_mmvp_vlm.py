@@ -21,7 +21,6 @@ def write_questions(folder, rows=ROWS, header=("Question ID", "Type", "Statement
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     write_questions(folder)
     write_noise([folder / "MLLM_VLM Images" / kind / f"{number}.jpg" for number, kind, _ in ROWS], 20, 24)
     return {"verify": False}

@@ -47,7 +47,6 @@ def pairs():
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     write_questions(folder, records())
     write_pairs(folder, pairs())
     write_noise([folder / "NaturalBench-Retrieval" / "images" / f"{n}.jpg" for n in range(6)], 20, 24)

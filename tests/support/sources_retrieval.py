@@ -37,7 +37,6 @@ for name, test in (
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     for name, entries in ENTRIES.items():
         write(folder / name, entries)
     write_noise([folder / path for entries in ENTRIES.values() for path, _ in entries], 25, 34)

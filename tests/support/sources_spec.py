@@ -15,7 +15,6 @@ PLACES = {subset: (f"data/{subset}",) for subset in SUBSETS}
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     for (subset, count), pill in zip(SUBSETS.items(), _PILLS, strict=True):
         images, captions = [], []
         (folder / subset / "images").mkdir(parents=True)

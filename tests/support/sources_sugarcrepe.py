@@ -6,7 +6,6 @@ PLACES = {"data": (".",), "val2017": ("images/val2017", ".")}
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     make_sugarcrepe(folder, rows=6, images=6, categories=CATEGORIES)
     return {"verify": False}
 

@@ -14,7 +14,6 @@ TEXTS = (
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     (folder / "data").mkdir()
     for config in CONFIGS:
         rows = [

@@ -23,7 +23,6 @@ ROWS = (
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     with (folder / "svo_probes.csv").open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
         table.writerow(NAMES)

@@ -2,7 +2,6 @@
 
 
 def make(folder):
-    """Nothing to lay out, and no options."""
     return {}
 
 

@@ -1,10 +1,6 @@
 """Small source files of TRICD, in the layout of its release."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 from noise import write_noise
 
@@ -20,10 +16,10 @@ GROUPS = (
 NOUNS = ("dog", "mat", "car", "bat", "racket", "cat", "fox")
 
 
-def grounding() -> dict[str, Any]:
+def grounding():
     """The grounding file: per group two true rows, then each image with the other's caption."""
-    images: list[dict[str, Any]] = []
-    annotations: list[dict[str, Any]] = []
+    images = []
+    annotations = []
     phrase_id = 0
     for group, kind, image_0, caption_0, image_1, caption_1 in GROUPS:
         pairs = [(image_0, caption_0, 0, True), (image_1, caption_1, 1, True)]
@@ -46,7 +42,7 @@ def grounding() -> dict[str, Any]:
     }
 
 
-def boxes_of(image_id: int, phrase_id: int, before: int) -> list[dict[str, Any]]:
+def boxes_of(image_id, phrase_id, before):
     """One box, or two for an even phrase; that of phrase 1 leaves the image to the right by two pixels."""
     boxes = [[4.0 + phrase_id, 2.0, WIDTH - 3.0 if phrase_id == 1 else 20.0, 30.0]]
     boxes += [[1.0, 1.0, 5.0, 6.5]] * (phrase_id % 2 == 0)
@@ -54,7 +50,7 @@ def boxes_of(image_id: int, phrase_id: int, before: int) -> list[dict[str, Any]]
     return [{"id": before + number + 1, "bbox": box, **common} for number, box in enumerate(boxes)]
 
 
-def vqa() -> dict[str, Any]:
+def vqa():
     """The file of questions, a row for each of the grounding file."""
     questions, answers = [], []
     for row in grounding()["images"]:
@@ -67,8 +63,7 @@ def vqa() -> dict[str, Any]:
     return {"questions": questions, "annotations": answers}
 
 
-def make(folder: Path) -> dict[str, Any]:
-    """Write a user's own copy into `folder`; return the builder's options that it needs."""
+def make(folder):
     place = folder / "TRICD"
     place.mkdir(parents=True, exist_ok=True)
     (place / "TRICD_grounding_val.json").write_text(json.dumps(grounding()), encoding="utf-8")

@@ -18,7 +18,6 @@ ROWS = (
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     first, second = noise_files(5, "JPEG"), noise_files(5, seed=1)
     rows = [
         {"id": number, "image_0": first[n], "text_0": texts[0], "image_1": second[n], "text_1": texts[1]}
@@ -36,5 +35,4 @@ def make(folder):
 
 
 def stored(folder):
-    """The images, which are inside the files."""
     return stored_images(folder, TABLE.images)

@@ -1,11 +1,6 @@
 """Small source files of VL-CheckList, in the layout of its repository and of its images."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
 
 from noise import write_noise
 
@@ -43,12 +38,12 @@ IMAGES = {
 PLACES = {"data": (".",), **{root: (f"images/{root}", ".") for root in IMAGES}}
 
 
-def root_of(file: str) -> str:
+def root_of(file):
     """The folder of images that an annotation file is about; those of VAW are Visual Genome's."""
     return next(name for name in ("hake", "swig", "vg") if name in file.replace("vaw", "vg"))
 
 
-def rows_of(file: str) -> list[list[Any]]:
+def rows_of(file):
     """Three rows, two of them with the same image; a second text in a list is not used."""
     first, second = IMAGES[root_of(file)]
     name = file.removesuffix(".json").replace("/", " ")
@@ -59,15 +54,14 @@ def rows_of(file: str) -> list[list[Any]]:
     ]
 
 
-def write_annotations(folder: Path, files: Iterable[str] = FILES) -> None:
+def write_annotations(folder, files=FILES):
     for file in files:
         path = folder / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(rows_of(file)), encoding="utf-8")
 
 
-def make(folder: Path) -> dict[str, Any]:
-    """Write a user's own copy into `folder`; return the builder's options that it needs."""
+def make(folder):
     write_annotations(folder / "data")
     write_noise([folder / root / name for root, names in IMAGES.items() for name in names], 24, 32)
     return {}

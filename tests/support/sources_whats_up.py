@@ -17,7 +17,6 @@ CONTROLLED = {
 
 
 def make(folder):
-    """Lay out the files; the options with which they are built."""
     for stem, (first, second, relations) in CONTROLLED.items():
         rows, images = [], []
         for relation in relations:

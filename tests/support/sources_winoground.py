@@ -1,10 +1,6 @@
 """Small source files of Winoground, in both layouts of its release."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import parquet_sources
 from parquet_sources import noise_files
@@ -19,15 +15,14 @@ PAIRS = (
 )
 
 
-def make(folder: Path) -> dict[str, Any]:
-    """Write a user's own copy into `folder`; return the builder's options that it needs."""
+def make(folder):
     write_texts(folder / "data")
     write_images(folder / "data" / "images")
     write_tags(folder)
     return {"verify": False}
 
 
-def examples() -> list[dict[str, Any]]:
+def examples():
     """The lines of ``examples.jsonl``."""
     return [
         {
@@ -45,30 +40,30 @@ def examples() -> list[dict[str, Any]]:
     ]
 
 
-def images() -> dict[str, bytes]:
+def images():
     """The files by their names: noise, no two alike."""
     names = [f"{example[f'image_{side}']}.png" for example in examples() for side in "01"]
     return dict(zip(names, noise_files(len(names), size=(24, 32)), strict=True))
 
 
-def write_texts(folder: Path) -> None:
+def write_texts(folder):
     folder.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps(example) for example in examples()]
     (folder / "examples.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def write_images(folder: Path) -> None:
+def write_images(folder):
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in images().items():
         (folder / name).write_bytes(content)
 
 
-def write_tags(folder: Path) -> None:
+def write_tags(folder):
     tags = {str(number): pair[3] for number, pair in enumerate(PAIRS)}
     (folder / "new_tag_assignments.json").write_text(json.dumps(tags), encoding="utf-8")
 
 
-def write_parquet(folder: Path) -> None:
+def write_parquet(folder):
     """The other layout: Parquet files with everything."""
     sides, files = ("image_0", "image_1"), images()
     rows = [example | {side: files[f"{example[side]}.png"] for side in sides} for example in examples()]

@@ -1,26 +1,14 @@
 """ARO+CREPE: SugarCrepe's captions, each with a negative made by rule."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 from builder_support import Small, card_table
 
-from vl_assay.hub_datasets.aro_crepe.builder import CONFIG_NAMES, make_negatives
+from vl_assay.hub_datasets.aro_crepe.builder import make_negatives
 from vl_assay.metrics.common.errors import DataError
 
 CAPTIONS = ["A red cat on a big table.", "a dog next to a small blue car", "Green."]
-
-
-@pytest.mark.parametrize("name", CONFIG_NAMES)
-def test_a_negative_differs_from_its_caption_and_has_its_formatting(name):
-    for caption, made in zip(CAPTIONS, make_negatives(name, CAPTIONS, 0), strict=True):
-        if made is not None:
-            assert made[0] != caption
-            assert made[0][:1].isupper() == caption[:1].isupper()
-            assert made[0].endswith(".") == caption.endswith(".")
 
 
 def test_each_kind_changes_what_it_should():
@@ -43,7 +31,7 @@ def test_another_seed_draws_others_and_the_same_the_same(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_release_gives_the_numbers_of_the_card(shared_data: Path, tmp_path):
+def test_the_release_gives_the_numbers_of_the_card(shared_data, tmp_path):
     folder = shared_data / "data" / "sugarcrepe"
     small = Small("aro_crepe", tmp_path)
     card = card_table("aro_crepe", "counts")

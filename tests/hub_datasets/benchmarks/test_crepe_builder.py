@@ -1,10 +1,5 @@
 """The CREPE builder: what a row holds, what is kept out of the scores, and how it names what is wrong."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 import sources_crepe as sources
 from builder_support import Small
@@ -13,11 +8,11 @@ from vl_assay.metrics.common.errors import DataError
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Small:
+def small(tmp_path):
     return Small("crepe", tmp_path, "productivity_swap")
 
 
-def spoil(folder: Path, **fields: Any) -> Path:
+def spoil(folder, **fields):
     """Replace fields of row 1 of the file of swaps of complexity 7."""
     path = sources.productivity_file(folder, "swap", 7)
     rows = sources.productivity_rows("swap", 7)

@@ -20,18 +20,6 @@ def small(tmp_path):
     return Small("eqben", tmp_path)
 
 
-def test_a_configuration_has_the_groups_whose_images_lie_in_its_folder(small):
-    rows = small.rows("eqbengebc", with_images=False)
-    assert [row["id"] for row in rows] == ["eqbengebc/2", "eqbengebc/9"]
-    assert rows[1] == {
-        "id": "eqbengebc/9",
-        "filename_0": "eqbengebc/1/0_eqbengebc_1.png",
-        "caption_0": "he sits on chair 1",
-        "filename_1": "eqbengebc/1/1_eqbengebc_1.png",
-        "caption_1": "he stands on chair 1",
-    }
-
-
 def write_frames(folder):
     """The groups of YouCook2 with their frames, in blue, green and red; by name the frames in red, green and blue."""
     groups = sources.groups(("eqbenyoucook2",), "npy")
@@ -89,20 +77,3 @@ def test_the_full_set_has_its_own_file_and_the_published_counts(small):
     (small.folder / sources.FULL).write_text(json.dumps(sources.groups()), encoding="utf-8")
     small.error(DataError, "has 2 groups of eqbensd, but the release has 1,513", "eqbensd", full=True)
     assert sum(FULL_COUNTS.values()) == 195_872 + 45_849 + 1_814 + 3 * 2_000 + 1_513
-
-
-GROUP = sources.groups()[0]
-
-
-@pytest.mark.parametrize(
-    ("groups", "found"),
-    [
-        ([GROUP | {"image1": "eqbensd/1.png"}], "row 0: the images lie in 'eqbenag' and 'eqbensd'"),
-        ([GROUP | {"image0": "other/1.png", "image1": "other/2.png"}], "row 0: the images lie in 'other'"),
-        ([GROUP | {"image0": "eqbenag/../../etc/hosts"}], "does not lead to a file in a folder"),
-        (sources.groups(("eqbensd",)), "has no groups of eqbenag"),
-    ],
-)
-def test_damaged_annotations_are_an_error_that_names_what_is_wrong(small, groups, found):
-    (small.folder / sources.SUBSET).write_text(json.dumps(groups), encoding="utf-8")
-    assert found in small.error(DataError, sources.SUBSET, "eqbenag")

@@ -5,7 +5,6 @@ import sources_naturalbench as sources
 from builder_support import Small
 
 from vl_assay.hub_datasets import get_benchmark
-from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.functional.questions import paired_question_accuracy
 
 SCORES = ("group_accuracy", "question_accuracy", "image_accuracy", "accuracy")
@@ -54,17 +53,3 @@ def test_a_question_with_one_answer_is_a_defect_that_stays_and_is_wrong(small):
     sources.write_questions(small.folder, [first, broken])
     rows = small.rows(with_images=False)
     assert [row["defect"] for row in rows] == [None, "question 1 has one answer on both images"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "found"),
-    [
-        ({"caption_0": ""}, "row 1: caption_0 is empty"),
-        ({"index": "one"}, "row 1: index is 'one'"),
-        ({"image_1": "../1.jpg"}, "'../1.jpg' of retrieval/1 does not lead to a file"),
-    ],
-)
-def test_damaged_pairs_are_an_error_that_names_the_row(small, changes, found):
-    rows = sources.pairs()
-    sources.write_pairs(small.folder, [rows[0], rows[1] | changes])
-    assert found in small.error(DataError, "metadata.json", "retrieval")

@@ -1,7 +1,5 @@
 """The retrieval builder: what each condition holds, that seed and content alone decide it, that its card is true."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from builder_support import Small
 from PIL import Image
 
 from vl_assay.hub_datasets.authoring.text import perturb
-from vl_assay.hub_datasets.authoring.text.shuffles import IMAGE_SHUFFLES, TEXT_SHUFFLES
+from vl_assay.hub_datasets.authoring.text.shuffles import IMAGE_SHUFFLES, TEXT_SHUFFLES, UNSHUFFLED
 from vl_assay.hub_datasets.authoring.text.tagging import tagger_name
 from vl_assay.hub_datasets.core.benchmarks import get_benchmark
 from vl_assay.hub_datasets.retrieval import karpathy
@@ -29,7 +27,7 @@ IMAGE = ENTRIES[0][0]
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Small:
+def small(tmp_path):
     return Small("retrieval", tmp_path, tagger="textblob")
 
 
@@ -41,16 +39,11 @@ def test_every_image_is_a_row_with_all_its_captions(small, config):
     assert [row["id"] for row in rows] == [f"{config}/{place}" for place in range(len(entries))]
     assert [row["filename"] for row in rows] == [Path(path).name for path, _ in entries]
     assert [len(row["captions"]) for row in rows] == [len(captions) for _, captions in entries]
+    if condition == UNSHUFFLED:
+        assert [(row["captions"], row["unchanged"]) for row in rows] == [(captions, []) for _, captions in entries]
     needs_tags = condition in ("shuffle_nouns_and_adjectives", "shuffle_all_but_nouns_and_adjectives")
     tagger = tagger_name("textblob") if needs_tags else None
     assert {(row["condition"], row["seed"], row["tagger"]) for row in rows} == {(condition, 0, tagger)}
-
-
-def test_the_plain_task_holds_captions_and_files_as_released(small):
-    for row, (path, captions) in zip(small.rows(), ENTRIES, strict=True):
-        assert row["captions"] == captions
-        assert row["image"] == {"path": Path(path).name, "bytes": (small.folder / path).read_bytes()}
-        assert row["unchanged"] == []
 
 
 def test_captions_are_those_of_the_perturbations(small):
@@ -89,7 +82,7 @@ def test_a_damaged_image_is_named_whether_it_is_shuffled_or_not(small):
         assert "1 images are damaged: COCO_val2014_000000000000.jpg (for " in str(caught.value.__cause__)
 
 
-@pytest.mark.parametrize("shuffle", TEXT_SHUFFLES)
+@pytest.mark.parametrize("shuffle", ["shuffle_nouns_and_adjectives", "shuffle_trigrams"])
 def test_retrieval_permutes_the_authors_tokens_of_captions_that_are_cleaned_and_cut_already(small, shuffle):
     sources_retrieval.write(small.folder / FILE, [(IMAGE, CAPTIONS)])
     cleaned = [perturb.clean_caption(text, "tokens") for text in CAPTIONS]

@@ -1,11 +1,8 @@
 """Captions of Karpathy's splits in another order: ARO's order configurations, and what they share with retrieval."""
 
-from __future__ import annotations
-
 import io
 import tracemalloc
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import sources_retrieval
@@ -26,12 +23,12 @@ BOTH = pytest.mark.parametrize(("name", "config"), [("aro", "coco_order"), ("ret
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Small:
+def small(tmp_path):
     return Small("aro", tmp_path, "coco_order", tagger="textblob")
 
 
 @pytest.fixture
-def either(name: str, config: str, tmp_path: Path) -> Small:
+def either(name, config, tmp_path):
     return Small(name, tmp_path, config, tagger="textblob")
 
 
@@ -170,20 +167,3 @@ def test_options_without_meaning_are_refused(either, name):
     either.error(DataError, "allow_identity is 'no'; pass True or False", allow_identity="no")
     if name == "retrieval":
         either.error(DataError, "black_edges is 1; pass True or False", black_edges=1)
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ('[{"image": "a.jpg"}]', "row 0: caption is None"),
-        ('[{"image": "../a.jpg", "caption": ["a"]}]', "row 0: .*does not lead to a file"),
-        ('[{"image": "a.jpg", "caption": []}]', "row 0: caption is an empty list"),
-        (
-            '[{"image": "x/a.jpg", "caption": ["a"]}, {"image": "y/a.jpg", "caption": ["b"]}]',
-            "row 1: image 'y/a.jpg' occurs twice",
-        ),
-    ],
-)
-def test_a_damaged_file_is_named_with_the_entry(small, text, found):
-    (small.folder / FILE).write_text(text, encoding="utf-8")
-    small.error(DataError, rf"{FILE}.*{found}.*Expected")

@@ -1,17 +1,12 @@
 """The SugarCrepe builder: what a row holds, where its files come from, and how it names what is wrong."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
 from builder_support import Small
 
 from vl_assay.hub_datasets.sugarcrepe.release import CATEGORIES, SCHEMA, annotation_file
-from vl_assay.metrics.common.errors import DataError
 
 # Keys with a gap, text with stray white space, an image that two rows share: as in the released files.
 ROWS = {
@@ -21,14 +16,14 @@ ROWS = {
 }
 
 
-def write_annotations(path: Path, rows: Any = ROWS) -> Path:
+def write_annotations(path, rows=ROWS):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(rows if isinstance(rows, str) else json.dumps(rows), encoding="utf-8")
     return path
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Small:
+def small(tmp_path):
     copy = Small("sugarcrepe", tmp_path, "swap_obj")
     write_annotations(copy.folder / "data" / "swap_obj.json")
     return copy
@@ -48,15 +43,8 @@ def test_unrefined_rows_have_their_own_ids_and_the_plain_category(small):
     assert set(dataset["category"]) == {"swap_obj"}
 
 
-def test_damaged_annotations_are_an_error_that_names_file_and_key(small):
-    row = {"filename": "../a.jpg", "caption": "a", "negative_caption": "b"}
-    path = write_annotations(small.folder / "data" / "swap_obj.json", ROWS | {"7": row})
-    found = f"{path}, key '7': filename '../a.jpg' is not a bare file name. Expected"
-    assert found in small.error(DataError, "Expected")
-
-
-def test_unrefined_files_hold_17478_rows_and_the_refined_ones_among_them(shared_data: Path):
-    def rows(config: str) -> dict[str, Any]:
+def test_unrefined_files_hold_17478_rows_and_the_refined_ones_among_them(shared_data):
+    def rows(config):
         found, _ = annotation_file(config).rows(shared_data / "data" / "sugarcrepe", SCHEMA)
         return found
 

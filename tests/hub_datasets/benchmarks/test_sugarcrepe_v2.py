@@ -15,7 +15,6 @@ from vl_assay.hub_datasets.sugarcrepe.v2 import IDS, TEXTS, texts_hash
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.metrics.records.schema import MatchingRow
-from vl_assay.metrics.results.compare import compare as compare_files
 from vl_assay.model_wrappers import predict
 
 
@@ -93,17 +92,6 @@ def test_a_report_shows_both_from_the_same_predictions(tmp_path):
     compared = compare(path, other, resamples=100, permutations=100)
     assert {each.task for each in compared.differences} == {"itm", "v2"}
     assert [len(files) for files in compared.files.values()] == [1, 1]
-
-
-def test_what_is_known_of_the_whole_alone_is_not_said_of_the_part(tmp_path):
-    rows = itm_rows(np.random.default_rng(0), sorted(IDS))
-    paths = [write_itm(tmp_path / f"{n}.parquet", rows, model=n, run={"truncated_captions": 1_597}) for n in "ab"]
-    whole, part = found = report(paths[0], resamples=100)
-    assert (whole.run, part.run) == ({"truncated_captions": 1_597}, {})
-    assert [("1,597" in text) for text in found.to_markdown().split("### a on sugarcrepe (")[1:]] == [True, False]
-    compared = compare(*paths, resamples=100, permutations=100)
-    # The part changes nothing in the verdict on the whole.
-    assert compared.verdicts[0] == compare_files(*paths, resamples=100, permutations=100).verdict
 
 
 def test_of_some_configurations_or_examples_the_part_is_theirs(tmp_path):

@@ -1,7 +1,6 @@
 """toy_order: the shuffles move what they name and nothing else, a seed draws others, and a bag of words sees none."""
 
 import io
-import itertools
 import re
 from collections import Counter
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from sources_toy_order import shrink
-from toy_scenes_checker import class_of, things_of, true
+from toy_scenes_checker import things_of, true
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.toy_order import builder as module
@@ -29,36 +28,20 @@ def rows(config, seed=0):
     return list(stream.cast_column("image", datasets.Image(decode=False)))
 
 
-@pytest.fixture(scope="module")
-def captions():
-    return [caption for index in range(30) for caption in task_rows("retrieval", 0, "test", index)[1][0]["captions"]]
-
-
 @pytest.fixture
 def few(monkeypatch):
     shrink(monkeypatch, retrieval=4, order=8)
 
 
 @pytest.mark.parametrize("shuffle", TEXT_SHUFFLES)
-def test_a_text_shuffle_changes_every_caption_and_moves_only_its_words(shuffle, captions):
-    for caption in captions:
-        words, moved = caption.split(), shuffle_caption(shuffle, caption, 0).split()
-        assert moved != words
-        assert Counter(moved) == Counter(words)
-        kinds = [class_of(word) for word in words]
-        trigrams = [words[start : start + 3] for start in range(0, len(words), 3)]
-        if shuffle == "shuffle_nouns_and_adjectives":
-            assert [class_of(word) for word in moved] == kinds
-            still = [place for place, kind in enumerate(kinds) if kind not in ("noun", "adjective")]
-            assert [moved[place] for place in still] == [words[place] for place in still]
-        elif shuffle == "shuffle_all_but_nouns_and_adjectives":
-            still = [place for place, kind in enumerate(kinds) if kind in ("noun", "adjective")]
-            assert [moved[place] for place in still] == [words[place] for place in still]
-        elif shuffle == "shuffle_within_trigrams":
-            for start, trigram in zip(range(0, len(words), 3), trigrams, strict=True):
-                assert sorted(moved[start : start + 3]) == sorted(trigram)
-        elif shuffle == "shuffle_trigrams" and len(trigrams) <= 4:  # all orders of more take long to list
-            assert moved in [list(itertools.chain(*order)) for order in itertools.permutations(trigrams)]
+def test_a_text_shuffle_changes_every_caption_and_keeps_its_words(shuffle):
+    # Which words each shuffle moves is checked of the task `order` of toy_scenes.
+    for index in range(30):
+        _, [row] = task_rows("retrieval", 0, "test", index)
+        for caption in row["captions"]:
+            moved = shuffle_caption(shuffle, caption, 0)
+            assert moved != caption
+            assert Counter(moved.split()) == Counter(caption.split())
 
 
 @pytest.mark.parametrize("condition", ["shuffle_all_words", "shuffle_patches_9"])

@@ -80,21 +80,6 @@ def test_another_split_is_read_on_request_and_a_missing_one_named(images, built)
         built(data_dir=folder, split="dev")
 
 
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        ("file_name,label\n", "holds no rows"),
-        ("file_name,label\n../a.png,cat\n", "no path in its folder"),
-        ("file_name,label\na.png,\n", "has no label"),
-        ("file_name,label\na.png,cat\na.png,dog\n", "more than one label of a.png"),
-    ],
-)
-def test_a_table_is_checked(tmp_path, built, table, message):
-    (tmp_path / "metadata.csv").write_text(table)
-    with pytest.raises(DataError, match=message):
-        built(data_dir=tmp_path)
-
-
 # Names of classes
 
 

@@ -1,6 +1,5 @@
 """Dataset repositories: portable, deterministic, atomic, and opened by load_dataset, also by bare name."""
 
-import errno
 import hashlib
 import os
 import re
@@ -19,7 +18,6 @@ from console import invoke
 from support import UNVERIFIED
 
 from vl_assay.hub_datasets import build, load_examples
-from vl_assay.hub_datasets.core.build import data_errors
 from vl_assay.hub_datasets.core.examples import build_folder, cached_build
 from vl_assay.hub_datasets.core.repository import compare_with_card, read_build, shipped_build
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError
@@ -261,11 +259,3 @@ def test_a_source_that_cannot_be_read_is_named_and_nothing_is_said_of_writing(
     unreadable(folder / inner)
     with pytest.raises(DataError, match=re.escape(f"cannot read {folder / inner}: Permission denied; allow")):
         cached_build("sugarcrepe", "swap_obj", folder, UNVERIFIED)
-
-
-def test_a_folder_that_cannot_be_written_is_still_told_as_such(tmp_path):
-    with (
-        pytest.raises(StorageError, match=r"cannot write .*new: Permission denied"),
-        data_errors("the dataset out"),
-    ):
-        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "new"))

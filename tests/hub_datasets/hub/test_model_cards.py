@@ -1,8 +1,8 @@
 """Results in a model's repository: readable by the Hub's own reader, and nothing else in the card touched."""
 
 import dataclasses
-import subprocess
-import sys
+import os
+from contextlib import redirect_stdout
 
 import pytest
 import yaml
@@ -15,11 +15,11 @@ from report_support import declared
 
 from vl_assay.hub_datasets import get_benchmark, report, write_model_card
 from vl_assay.hub_datasets.hub.model_cards import eval_result_entries, eval_results
+from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import Predictions, file_hash, write_predictions
 from vl_assay.metrics.records.results import Result, code_version
 from vl_assay.metrics.records.schema import MatchingRow
-from vl_assay.model_wrappers import predict
 
 MODEL, DATE, COMMIT = "some/model", "2026-11-25T10:00:00+00:00", "c" * 40
 # The last line of front matter, as the Hub reads it, is "---" on a line of its own.
@@ -208,6 +208,7 @@ def test_others_in_the_file_of_results_stay(card, tmp_path):
     file = tmp_path / ".eval_results" / "vl-assay-toy_scenes.yaml"
     file.parent.mkdir()
     other = {"dataset": {"id": "vl-assay/toy_scenes", "task_id": "itm"}, "value": 0.1, "extra": {"kept": True}}
+    other["source"] = {"name": "Someone", "url": "https://example.org"}
     file.write_text(yaml.safe_dump([other]))
     write_model_card(card(BODY), [RESULT])
     first, second = yaml.safe_load(file.read_text())
@@ -296,20 +297,11 @@ def test_the_command_writes_the_card_next_to_the_report(predictions, tmp_path, m
     assert entries_of(path) == eval_results(report(predictions / "sugarcrepe.parquet"), "me")
 
 
-def test_predictions_of_two_models_are_refused_before_anything_is_computed(predictions, tmp_path):
-    [other] = predict("mock:shuffled", "toy_scenes/itm", limit=3, out=tmp_path / "other", progress=False)
-    card = str(tmp_path / "README.md")
-    result = invoke("report", str(predictions), str(other), "--out", str(tmp_path / "out"), "--model-card", card)
-    assert "results of 2 models" in str(result.exception)
-    assert not (tmp_path / "out" / "results.json").exists()
-
-
 def test_a_report_whose_reader_leaves_early_is_written_whole(predictions, tmp_path):
-    command = [sys.executable, "-m", "vl_assay.metrics.common.command_line", "report", str(predictions)]
-    with subprocess.Popen(
-        [*command, "--out", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as report:
-        report.stdout.close()
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as left, redirect_stdout(left), pytest.raises(SystemExit):
+        build_app()(["report", str(predictions), "--out", str(tmp_path)])
     assert {"results.json", "report.md", "report.tex"} <= {path.name for path in tmp_path.iterdir()}
 
 

@@ -1,9 +1,7 @@
 """Files of rows in each format as builders read them, and the order in which their images are looked for."""
 
-from __future__ import annotations
-
 import json
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from builder_support import raw
@@ -34,18 +32,9 @@ def test_every_format_gives_the_same_rows(name):
     assert found == [("row 0", "0", ROWS[0]), ("row 1", "1", ROWS[1])]
 
 
-@pytest.mark.parametrize(
-    ("name", "payload", "message"),
-    [
-        ("a.json", b"[", "a.json cannot be read: it is not JSON"),
-        ("a.json", b"[]", "a.json holds no rows"),
-        ("a.json", b"7", "a.json holds no rows"),
-        ("a.jsonl", b"\n", "a.jsonl holds no rows"),
-        ("a.csv", b"caption,label\n", "a.csv holds no rows"),
-    ],
-)
-def test_a_file_that_is_not_of_its_format_is_named(name, payload, message):
-    with pytest.raises(DataError, match=message):
+@pytest.mark.parametrize(("name", "payload"), [("a.json", b"[]"), ("a.json", b"7"), ("a.csv", b"caption,label\n")])
+def test_a_file_without_rows_is_named(name, payload):
+    with pytest.raises(DataError, match=f"{name} holds no rows"):
         parse_records(payload, name)
 
 
@@ -61,7 +50,7 @@ class Photographs(ReleasedRows):
     ROWS: ClassVar = {"photographs": Rows(SourceFile("rows.json", remedy="Ask the authors"), {"image": str})}
     IMAGES = Images(("first", "second/inside"), "Get them", (ImageArchive("a", "http://127.0.0.1:9/a.zip", "a/"),))
 
-    def _columns(self) -> dict[str, Any]:
+    def _columns(self):
         return columns("id image filename")
 
     def _rows(self, part, key, record):

@@ -1,10 +1,8 @@
 """Builders on Parquet files with images inside: from the user's folder, and from a server that acts as the Hub."""
 
-from __future__ import annotations
-
 import shutil
 import zipfile
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import datasets
 import pyarrow as pa
@@ -38,7 +36,7 @@ class Pairs(ReleasedRows):
     IS_DOWNLOADED = True
     ROWS: ClassVar = {"pairs": Rows(TABLE, {"id": str, "image": str, "caption": str, "other": str}, 7)}
 
-    def _columns(self) -> dict[str, Any]:
+    def _columns(self):
         return columns("id image_0 filename_0 image_1 filename_1 caption")
 
     def _rows(self, part, key, record):

@@ -1,11 +1,11 @@
 """Images out of an archive on a server: only what is needed, kept once, verified, continued after any fault."""
 
-from __future__ import annotations
-
+import functools
 import io
 import math
 import multiprocessing
 import random
+import shutil
 import time
 import tracemalloc
 import zipfile
@@ -23,26 +23,34 @@ NAMES = [f"{number:012}.jpg" for number in range(200)]
 NEEDED = NAMES[3::7]
 
 
-def photograph(name: str) -> bytes:
+@functools.cache
+def photograph(name):
     """Content that looks like a JPEG file and cannot be compressed."""
     noise = random.Random(name)
     return b"\xff\xd8\xff" + noise.randbytes(noise.randrange(15_000, 25_000)) + b"\xff\xd9"
 
 
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """The archive, of which every other file is compressed."""
+    path = tmp_path_factory.mktemp("released") / "val2017.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number, name in enumerate(NAMES):
+            method = zipfile.ZIP_STORED if number % 2 else zipfile.ZIP_DEFLATED
+            archive.writestr(f"val2017/{name}", photograph(name), method)
+    return path
+
+
 @pytest.fixture
-def server(tmp_path, monkeypatch):
+def server(released, tmp_path, monkeypatch):
     """A server of val2017.zip; the cache is empty."""
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(image_archives, "SECONDS_BEFORE_RETRY", 0.01)
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    remote = tmp_path / "remote"
-    remote.mkdir()
-    with zipfile.ZipFile(remote / "val2017.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for number, name in enumerate(NAMES):
-            method = zipfile.ZIP_STORED if number % 2 else zipfile.ZIP_DEFLATED
-            archive.writestr(f"val2017/{name}", photograph(name), method)
-    with serving(remote) as server:
+    (tmp_path / "remote").mkdir()
+    shutil.copy(released, tmp_path / "remote")
+    with serving(tmp_path / "remote") as server:
         yield server
 
 
