@@ -34,8 +34,9 @@ MODULES = {module_name(path): path for path in SOURCES}
 
 @cache
 def nodes_of(path):
-    """All nodes of a source file's syntax tree."""
-    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    """The imports, classes, statements and constants of a source file: a tenth of its nodes."""
+    kinds = (ast.ImportFrom, ast.ClassDef, ast.Expr, ast.Constant)
+    return [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, kinds)]
 
 
 def imported_modules(name):
