@@ -143,9 +143,8 @@ def test_threads_that_add_and_read_at_once_find_whole_files_and_no_record_withou
         assert {*paths} <= {*found}
         for path in found:
             if path.endswith("c.json"):  # the last of its addition
-                assert (
-                    storage.read(path.replace("c.json", "a.json")) == path.replace("c.json", "a.json").encode() * 1000
-                )
+                first = path.replace("c.json", "a.json")
+                assert storage.read(first) == first.encode() * 1000
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(add_and_read, [*range(12), *range(12)]))
