@@ -61,7 +61,7 @@ _LONGEST = (
     *("test_commands", "test_every_benchmark", "test_every_family", "test_every_metric", "test_new_benchmark"),
     *("test_pages_in_a_browser", "test_finetune_resume", "test_toy_scenes_blind", "test_finetune", "test_review_page"),
     *("test_metric_folders", "test_contributing", "test_toy_scenes_baselines", "test_publishing_spaces", "test_pairs"),
-    *("test_runner", "test_audit", "test_released_data", "test_launch_predictions", "test_uploads", "test_space"),
+    *("test_runner", "test_audit", "test_released_data", "test_examples", "test_launch", "test_uploads", "test_space"),
     *("test_hub_storage", "test_login", "test_generate", "test_storage", "test_refine", "test_resume"),
 )
 

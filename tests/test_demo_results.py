@@ -97,36 +97,24 @@ def detector_card():
 
 
 def detector_scores(results):
-    """The same of results, and the scores by metric."""
+    """The same of results."""
     scores = {result.metric: result.scores for result in results}
-    names = {name: (scores[metric], score) for name, (metric, score) in DETECTOR_SCORES.items()}
     return {
-        name: [100 * value for value in (each[score], *each[f"{score}_interval"])]
-        for name, (each, score) in names.items()
-    }, scores
+        name: [100 * value for value in (scores[metric][score], *scores[metric][f"{score}_interval"])]
+        for name, (metric, score) in DETECTOR_SCORES.items()
+    }
 
 
 @pytest.mark.slow
 def test_the_scores_on_the_detectors_card_are_those_of_its_run(tmp_path):
     assert invoke("run", "demo-owlvit", folder=tmp_path).exit_code == 0
     results = read_results(tmp_path / "vl-assay-results" / "demo-owlvit" / "results.json")
-    found, _ = detector_scores(results)
+    found = detector_scores(results)
     assert detector_card() == {name: [float(f"{value:.1f}") for value in values] for name, values in found.items()}
 
 
 def test_the_scores_on_the_detectors_card_are_those_of_its_shipped_predictions():
-    found, scores = detector_scores(result for result in shipped_results() if "owlvit" in result.model["name"])
+    found = detector_scores(result for result in shipped_results() if "owlvit" in result.model["name"])
     for name, shown in detector_card().items():
         # The shipped predictions have ten boxes for each phrase, which moves the average precision a little.
         assert shown == pytest.approx(found[name], abs=0.15 if "AP" in name else 0.051), name
-    # What the demo is there to show: it finds the phrases, and does not read the captions.
-    assert scores["grounding_recall"]["recall_at_1"] >= 0.7
-    assert scores["cpd_ap"]["ap"] < scores["grounding_recall"]["recall_at_1"] - 0.2
-
-
-def test_the_demo_profile_is_as_promised(demo_report):
-    [result] = [result for result in demo_report if result.benchmark["task"] == "itm"]
-    accuracy = {name: scores["accuracy"] for name, scores in result.scores["per_category"].items()}
-    assert accuracy["replace_obj"] >= 0.9
-    assert accuracy["replace_att"] >= 0.9
-    assert sum(value <= 0.75 for name, value in accuracy.items() if name not in ("replace_obj", "replace_att")) >= 2

@@ -51,9 +51,15 @@ def test_scores_are_in_per_cent_with_gaps_where_nothing_is_known_and_intervals_o
 
 
 def test_the_better_stands_first_whatever_better_means_and_what_is_missing_last():
-    entries = [entry(name, value, BRITTLE) for name, value in (("a", 0.3), ("b", 0.1), ("c", 0.2))]
+    gap = BoardColumn("sugarcrepe", "itm", "artifact_gap", "accuracy")  # what captions give away
+    papers = BoardColumn("ImageNet", "", "", "accuracy")  # which no metric computes
+    values = {"a": 0.3, "b": 0.1, "c": 0.2}
+    entries = [entry(name, value, column) for column in (BRITTLE, gap, papers) for name, value in values.items()]
     board = Board([*entries, entry("d")])
-    assert names(board.rows([BRITTLE, ITM])) == ["b", "c", "a", "d"]
+    for column, order in ((BRITTLE, ["b", "c", "a", "d"]), (gap, ["b", "c", "a", "d"]), (papers, ["a", "c", "b", "d"])):
+        rows = board.rows([column, ITM])
+        assert names(rows) == order
+        assert board.marks(rows, column) == {(order[0], "recomputed"): BEST}
     assert names(board.rows([BRITTLE, ITM], sort="model")) == ["a", "b", "c", "d"]
     sized = Board([entry("a", parameters=None), entry("b", parameters=9), entry("c", parameters=8)])
     assert names(sized.rows([ITM], sort="parameters")) == ["c", "b", "a"]
@@ -123,16 +129,6 @@ def test_all_of_equal_best_are_marked_and_ties_only_beside_a_recomputed_best_tha
     rows = board.rows([ITM], search=search)
     marks = board.marks(rows, ITM, {"best", "x1", "x2"})
     assert [marks.get((row.model, row.origin), "") for row in rows] == expected
-
-
-def test_a_score_goes_down_if_its_metric_says_so_and_up_if_no_metric_computes_it():
-    gap = BoardColumn("sugarcrepe", "itm", "artifact_gap", "accuracy")  # what captions give away
-    papers = BoardColumn("ImageNet", "", "", "accuracy")
-    board = Board([entry(name, value, column) for name, value in (("a", 0.1), ("b", 0.2)) for column in (gap, papers)])
-    for column, best in ((gap, "a"), (papers, "b")):
-        rows = board.rows([column])
-        assert names(rows)[0] == best
-        assert board.marks(rows, column) == {(best, "recomputed"): BEST}
 
 
 def test_columns_are_whole_tasks_and_categories_are_asked_for():
@@ -216,20 +212,13 @@ def headings(board, name):
     return [place.column.heading for place in view(board, name)]
 
 
-def test_the_overview_opens_with_what_the_papers_argue_for():
-    board = Catalogue(MemoryStorage()).board
-    assert headings(board, OVERVIEW) == [
-        "Hard Positives replace · augmented accuracy", "SugarCrepe itm · macro accuracy",
-        "ARO relation · macro accuracy", "TRICD val · CPD AP", "Toy Scenes itm · accuracy",
-    ]  # fmt: skip
-    assert headings(board, "no such view") == headings(board, OVERVIEW)
-
-
 def test_a_benchmark_shows_its_main_scores_and_their_categories_and_a_skill_one_number():
     values = published()
     board = Board([*values, *skill_means(values)])
     assert view_names(board)[:3] == ["SugarCrepe", "Hard Positives", "ARO"]
     assert view_names(board)[-3:-1] == [BY_SKILL, OVERVIEW]
+    assert headings(board, "no such view") == headings(board, OVERVIEW)
+    assert "SugarCrepe itm · macro accuracy" in headings(board, OVERVIEW)
     assert headings(board, "SugarCrepe")[:2] == [
         "SugarCrepe itm · macro accuracy",
         "SugarCrepe itm · accuracy · replace obj",

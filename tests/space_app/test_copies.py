@@ -64,7 +64,7 @@ def test_copies_are_found_wherever_and_however_little_they_differ(how):
 @pytest.mark.parametrize("rows", [60, 600])
 def test_models_trained_apart_are_no_copies_though_they_agree(alike, rows):
     rng = np.random.default_rng(0)
-    for _ in range(3):
+    for _ in range(2):
         gaps = rng.normal(0.5, 1, rows)
         others = alike * gaps + np.sqrt(1 - alike**2) * rng.normal(0, 1, rows) + (1 - alike) * 0.5
         assert flags(gaps, others) == []
@@ -73,10 +73,10 @@ def test_models_trained_apart_are_no_copies_though_they_agree(alike, rows):
 
 
 def test_a_sketch_is_of_all_ids_and_small():
-    gaps = np.random.default_rng(0).normal(size=3_000)
+    gaps = np.random.default_rng(0).normal(size=900)
     whole = described(gaps)["sketch"]
-    assert len(whole) < 4_100
-    assert all(whole != described(np.where(np.arange(3_000) == n, 9, gaps))["sketch"] for n in (0, 1, 2_999))
+    assert len(whole) < 1_210
+    assert all(whole != described(np.where(np.arange(900) == n, 9, gaps))["sketch"] for n in (0, 1, 899))
 
 
 def task_types():

@@ -131,11 +131,10 @@ def test_uploads_are_limited_in_size_in_time_and_in_number():
     asyncio.run(requests())
 
 
-@pytest.mark.parametrize("path", ["queue/join", "call/submit"])
-def test_a_large_body_takes_no_memory_whatever_page_it_is_for(path, space):
+def test_a_large_body_takes_no_memory(space):
     body = b'{"data": [' + b"{}," * (6 << 20) + b"{}]}"
     with memory_below(60):
-        address, headers = f"{space.address}/gradio_api/{path}", {"content-type": "application/json"}
+        address, headers = f"{space.address}/gradio_api/queue/join", {"content-type": "application/json"}
         refused = httpx.post(address, content=body, headers=headers, timeout=60)
     assert refused.status_code == 413
 

@@ -17,6 +17,10 @@ from vl_assay.space_app.pages.compare import compare_tab
 from vl_assay.space_app.pages.leaderboard import Leaderboard
 from vl_assay.space_app.pages.model import model_tab
 
+BOARD = Catalogue(MemoryStorage()).board
+SCORES = [column.heading for column in BOARD.columns if column.benchmark == "toy_scenes"][:2]
+MODELS = ["demo-clip (recomputed)", "mock:bag-of-words (recomputed)"]
+
 
 def request(**query):
     return gr.Request(Request({"type": "http", "query_string": urlencode(query, doseq=True).encode(), "headers": []}))
@@ -80,6 +84,13 @@ def test_the_page_opens_with_a_model_that_only_its_selection_chooses(model):
         assert on_select(None, request(**query)) == ["demo-clip", None]
 
 
+def test_the_comparison_opens_with_the_score_and_the_models_of_its_address():
+    _, (on_open, _, _) = events(lambda catalogue, tab: compare_tab(catalogue))
+    score, models, answer = on_open(request(tab="compare", score=SCORES[0], models=MODELS))
+    assert (score["value"], models["value"]) == (SCORES[0], MODELS)
+    assert "is better than" in answer
+
+
 def test_errors_are_drawn_whichever_event_comes_first_and_only_where_they_are_seen():
     functions, (on_open, _, outputs) = events(gallery.gallery_tab)
     one, two = "mock:bag-of-words", "demo-clip"
@@ -92,11 +103,6 @@ def test_errors_are_drawn_whichever_event_comes_first_and_only_where_they_are_se
     assert first[:2] == later[:2]
     assert "Examples 1 to 12 of" in later[4]
     assert functions["on_select"]("toy_scenes/itm", [two], "any", "", 0, request()) == [gr.skip()] * len(outputs)
-
-
-BOARD = Catalogue(MemoryStorage()).board
-SCORES = [column.heading for column in BOARD.columns if column.benchmark == "toy_scenes"][:2]
-MODELS = ["demo-clip (recomputed)", "mock:bag-of-words (recomputed)"]
 
 
 def shown(n):

@@ -6,90 +6,42 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from report_support import declared
+from report_support import answers, detections, groups, matching, write
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.core.benchmarks import get_task
 from vl_assay.metrics.common.errors import PredictionsError
 from vl_assay.metrics.modules.discovery import get_spec
-from vl_assay.metrics.records.predictions import Predictions, read_predictions, write_predictions
-from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, VQARow
+from vl_assay.metrics.records.predictions import Predictions, read_predictions
+from vl_assay.metrics.records.schema import MatchingRow
+from vl_assay.metrics.results.compute import compute
 from vl_assay.metrics.results.scores import score_rows
 from vl_assay.space_app.board.entries import BoardColumn, chance_levels, of_results, parameter_count
 from vl_assay.space_app.board.paired import PairedTests
 
-
-def predictions_of(rows, benchmark, task, configs, model="some model"):
-    said = {"name": benchmark, "task": task, "configs": configs, "rows": len(rows), "missing": []}
-    said["metrics"] = declared(benchmark, task)
-    said["missing"] = [row.id for row in rows if not row.is_scored]
-    return Predictions(
-        rows, {"benchmark": said, "model": {"name": model, "family": "clip", "parameters": 7}, "run": {}}
-    )
-
-
-def matching_predictions(benchmark, task, categories, shape, seed, n=120, tags=()):
-    """Random scores of few values, so that some tie; every seventh example lacks its image."""
-    rng = np.random.default_rng(seed)
-    rows = [
-        MatchingRow(
-            id=f"{number}",
-            config=task,
-            category=categories[number % len(categories)],
-            images=[f"i{rng.integers(n // 3)}" if number % 7 else "" for _ in range(shape[0])],
-            correct=list(range(shape[0])),
-            scores=rng.integers(0, 4, shape).astype(float).tolist() if number % 7 else None,
-            tags=[str(tag) for tag in tags if rng.random() < 0.5],
-        )
-        for number in range(n)
-    ]
-    return predictions_of(rows, benchmark, task, list(get_task(benchmark, task).configs))
-
-
-def answer_predictions(seed, n=120):
-    rng = np.random.default_rng(seed)
-    rows = [
-        VQARow(f"{number}", "vqa", "object", [f"i{number // 2}"], "is it?", number % 2 == 0, float(rng.integers(-1, 2)))
-        for number in range(n)
-    ]
-    return predictions_of(rows, "toy_scenes", "vqa", ["vqa"])
-
-
-def detection_predictions(seed, n=60):
-    """A phrase with one true box, of which the model finds some, and the same phrase on a distractor."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for number in range(n):
-        truth = [[[0.0, 0.0, 4.0, 4.0]]] if number % 2 == 0 else [[]]
-        boxes = [[0.0, 0.0, 4.0, 4.0], [6.0, 6.0, 9.0, 9.0]]
-        scores = rng.permutation([0.5, 0.75]).tolist() if number % 3 else rng.random(2).tolist()
-        phrases = [{"text": "a cat", "start": 0, "end": 5}]
-        place = (f"{number}", "detection", ["easy", "hard"][number // 2 % 2], [f"i{number}"])
-        rows.append(DetectionRow(*place, number % 2 == 0, f"{number // 2}", phrases, truth, [boxes], [scores]))
-    return predictions_of(rows, "toy_scenes", "detection", ["detection"])
-
-
+# Scores of few values, so that some tie.
 PREDICTIONS = {
-    "sugarcrepe_itm": lambda seed: matching_predictions("sugarcrepe", "itm", ["add_att", "swap_obj"], (1, 2), seed),
-    "aro_itm, rare pairs": lambda seed: matching_predictions(
-        "aro", "attribution", ["a & b"] * 9 + ["c & d"], (1, 2), seed
-    ),
-    "triples": lambda seed: matching_predictions("toy_scenes", "hard_positives", ["x", "y"], (1, 3), seed),
-    "group_match": lambda seed: matching_predictions("winoground", "groups", ["x", "y"], (2, 2), seed, tags=("t", "u")),
-    "yes_no_f1": answer_predictions,
-    "boxes": detection_predictions,
+    "sugarcrepe/itm": lambda rng: matching(rng.integers(0, 4, (80, 2)), ("add_att", "swap_obj")),
+    "aro/attribution": lambda rng: matching(rng.integers(0, 4, (80, 2)), ["a & b"] * 9 + ["c & d"]),  # a rare pair
+    "toy_scenes/hard_positives": lambda rng: matching(rng.integers(0, 4, (80, 3)), ("x", "y")),
+    "winoground/groups": lambda rng: groups(rng.integers(0, 4, (80, 2, 2)), ("x", "y")),
+    "toy_scenes/vqa": lambda rng: answers(rng.integers(-1, 2, 80)),
+    "toy_scenes/detection": lambda rng: detections(rng, 20),
 }
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """For each kind of predictions the paths of two of them."""
+    """For each task the paths of two predictions files; in those of choices every seventh example lacks its image."""
     folder = tmp_path_factory.mktemp("predictions")
     found = {}
-    for name, make in PREDICTIONS.items():
-        found[name] = [folder / f"{name}.{seed}.parquet" for seed in (0, 1)]
-        for seed, path in enumerate(found[name]):
-            write_predictions(path, make(seed))
+    for task, make in PREDICTIONS.items():
+        for seed in (0, 1):
+            rows = make(np.random.default_rng(seed))
+            if isinstance(rows[0], MatchingRow):
+                rows[::7] = [replace(row, images=[""] * len(row.images), scores=None) for row in rows[::7]]
+            path, about = folder / f"{task.replace('/', '.')}.{seed}.parquet", {"family": "clip", "parameters": 7}
+            found.setdefault(task, []).append(write(path, rows, *task.split("/"), about=about))
     return found
 
 
@@ -112,18 +64,37 @@ def test_entries_hold_every_number_of_the_report_and_no_other(results):
             shown = result.table_scores
             assert {score for score, _ in found} <= {*shown, *(f"macro_{score}" for score in shown)}
     typed = {"name": "Mine", "family": "", "parameters": "1.5B", "link": "https://x"}
-    first = of_results(results["sugarcrepe_itm"], model=typed)[0]
+    first = of_results(results["sugarcrepe/itm"], model=typed)[0]
     assert (first.model, first.family, first.parameters, first.training_data) == ("Mine", "clip", 1_500_000_000, "")
-    assert of_results(results["sugarcrepe_itm"])[0].parameters == 7
+    assert of_results(results["sugarcrepe/itm"])[0].parameters == 7
 
 
 def test_chance_is_a_reference_entry_of_each_score_once(results):
-    found = chance_levels([*results["triples"], *results["triples"]])
+    found = chance_levels([*results["toy_scenes/hard_positives"], *results["toy_scenes/hard_positives"]])
     assert {one.score: one.value for one in found} == {
         "original_accuracy": 1 / 2, "augmented_accuracy": 1 / 3, "gap": 1 / 6,
         "brittleness": 1 / 3, "both_wrong": 1 / 3,
     }  # fmt: skip
     assert all(one.is_reference and one.model == "Chance" for one in found)
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "task", "rows"),
+    [("sugarcrepe", "itm", matching(np.ones((40, 2)))), ("eqben", "groups", groups(np.ones((40, 2, 2))))],
+)
+def test_one_of_several_configurations_fills_the_columns_of_its_category_alone(benchmark, task, rows, tmp_path):
+    configs = get_task(benchmark, task).configs
+
+    def results_of(configs):
+        facts = ({"config": name, "category": name, "tags": []} for name in configs)
+        found = [replace(row, id=f"{each['config']}/{row.id}", **each) for each in facts for row in rows]
+        return compute(write(tmp_path / "a.parquet", found, benchmark, task, configs=[*configs]))
+
+    whole, part = results_of(configs), results_of(configs[:1])
+    columns = {entry.column for entry in of_results(whole)}
+    assert len({column.category for column in columns}) == 1 + len(configs)
+    assert {entry.column for entry in of_results(part)} == {each for each in columns if each.category == configs[0]}
+    assert (chance_levels(part), bool(chance_levels(whole))) == ([], True)
 
 
 COUNTS = {
@@ -174,6 +145,10 @@ def test_every_score_of_the_board_has_a_difference_and_marks_that_follow_from_it
     assert len(compared) > 20
 
 
+def predictions_of(rows, benchmark="sugarcrepe", task="itm"):
+    return Predictions(rows, {"benchmark": {"name": benchmark, "task": task}, "model": {"name": "m"}})
+
+
 def right_on(numbers, n=200, category="swap_obj", lost=()):
     """A predictions file that is right on the examples of these numbers; each image has two examples."""
     numbers, lost = set(numbers), set(lost)
@@ -184,7 +159,7 @@ def right_on(numbers, n=200, category="swap_obj", lost=()):
         )
         for k in range(n)
     ]  # fmt: skip
-    return predictions_of(rows, "sugarcrepe", "itm", [category])
+    return predictions_of(rows)
 
 
 def shared(predictions, score="accuracy", category=""):
@@ -213,9 +188,7 @@ def test_models_are_compared_on_the_examples_that_both_have():
 def test_a_category_is_compared_by_its_own_examples():
     wrong = [replace(row, id=f"x{row.id}", category="add_obj") for row in right_on((), 100).rows]
     mixed, other = [*right_on(range(100), 100).rows, *wrong], [*right_on((), 100).rows, *wrong]
-    predictions = {
-        name: predictions_of(rows, "sugarcrepe", "itm", ["swap_obj"]) for name, rows in (("a", mixed), ("b", other))
-    }
+    predictions = {"a": predictions_of(mixed), "b": predictions_of(other)}
     assert shared(predictions) == shared(predictions, category="swap_obj") == {"a"}
     assert shared(predictions, category="add_obj") == {"a", "b"}
     assert shared(predictions, category="add_att") == frozenset()
@@ -226,7 +199,7 @@ def test_wins_of_a_score_that_is_better_when_lower_are_of_the_lower_model():
     def predictions(brittle):
         triples = [[2.0, 0.0, 1.0] if k < brittle else [2.0, 2.0, 1.0] for k in range(100)]
         rows = [MatchingRow(f"{k}", "c", "c", [f"i{k}"], [0], [scores]) for k, scores in enumerate(triples)]
-        return predictions_of(rows, "toy_scenes", "hard_positives", ["hard_positives"])
+        return predictions_of(rows, "toy_scenes", "hard_positives")
 
     column = BoardColumn("toy_scenes", "hard_positives", "brittleness", "brittleness")
     tests = paired_tests({"brittle": predictions(90), "firm": predictions(10)})

@@ -37,10 +37,6 @@ def test_predictions_that_are_submitted_are_shown_with_the_figures_of_a_report(s
     entry = shared_space.catalogue.board.entry(VQA, "Mock shuffled", "recomputed")
     assert entry.value == report(paths[0], **OPTIONS)[0].scores["accuracy"]
     assert entry.source == f"submission {receipt['id']}"
-    typed = TYPED | {"name": "Mock shuffled", "family": "", "parameters": "", "training_data": ""}
-    before = shared_space.storage.paths()
-    assert send(shared_space.address, paths, typed)["id"] == receipt["id"]
-    assert shared_space.storage.paths() == before
 
 
 def test_the_page_has_its_own_title_and_picture_and_how_to_cite_it(shared_space):
@@ -52,7 +48,6 @@ def test_the_page_has_its_own_title_and_picture_and_how_to_cite_it(shared_space)
     with urlopen(f"{shared_space.address}/social.png") as answer:
         assert Image.open(answer).size == (1200, 630)
     assert "@software{vl_assay" in page
-    assert page.count("?tab=about") >= 3  # About, Cite, Docs
 
 
 def test_bad_predictions_are_refused_with_a_reason_and_not_stored(shared_space, toy, tmp_path):
@@ -97,10 +92,6 @@ def test_the_command_serves_the_page_of_a_storage(tmp_path, monkeypatch):
     assert f"the leaderboard is at http://127.0.0.1:{port}; stop it with Ctrl-C" in result.output
     assert served == {"server_name": "127.0.0.1", "server_port": port, "quiet": True, "title": app.TITLE}
     assert (tmp_path / "board").is_dir()
-    monkeypatch.setattr(app, "launch", lambda blocks, **options: pytest.fail("it was served"))
-    (tmp_path / "file").touch()
-    failed = invoke("leaderboard", "--storage", tmp_path / "file")
-    assert isinstance(failed.exception, StorageError)
 
 
 RECEIPT = {"id": "a", "time": "b", "status": "c", "flags": []}

@@ -15,16 +15,18 @@ import sources_vl_checklist
 from submission_support import MemoryStorage, changed, parquet
 
 from vl_assay.hub_datasets import get_benchmark, load_examples, report
+from vl_assay.hub_datasets.zero_shot import shapes
 from vl_assay.metrics.common.errors import PredictionsError, VLAssayError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
 from vl_assay.space_app.board.catalogue import Catalogue
+from vl_assay.space_app.pages.cards import examples_html
 from vl_assay.space_app.submissions import uploads
 from vl_assay.space_app.submissions.sandbox import Sandbox
 from vl_assay.space_app.submissions.submissions import OPTIONS, submit
 from vl_assay.space_app.submissions.uploads import check_upload, expected, prepare
 
-TASKS = ("order", "paraphrases", "groups", "detection", "vqa", "retrieval")
+TASKS = ("paraphrases", "groups", "detection", "vqa", "retrieval")
 SCRIPT = "<script>alert(1)</script>"
 
 
@@ -183,6 +185,15 @@ def test_names_are_for_messages_only():
             check_upload(b"nothing", name)
 
 
+def test_no_request_of_a_visitor_downloads_or_builds(tmp_path, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path))
+    for name, task, config in (("toy_order", "order", "order"), ("sugarcrepe", "itm", "swap_obj")):
+        with pytest.raises(PredictionsError, match="was not built here"):
+            expected({"task_type": "matching", "benchmark": {"name": name, "task": task, "configs": [config]}})
+    assert "has no copy of its data" in examples_html("toy_order")
+    assert [*tmp_path.rglob("*")] == []
+
+
 def test_copies_of_the_sources_are_read_from_the_folder_that_is_set(tmp_path, monkeypatch):
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
     [task] = [task for task in get_benchmark("vl_checklist").tasks if task.by_default]
@@ -216,7 +227,9 @@ def test_a_file_of_many_row_groups_or_with_a_huge_footer_is_refused_before_it_is
         check_upload(good[:-8] + footer + b"PAR1")
 
 
-def test_a_submission_of_zero_shot_classification_is_recomputed_and_stands_on_the_board(tmp_path):
+def test_a_submission_of_zero_shot_classification_is_recomputed_and_stands_on_the_board(tmp_path, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(shapes, "TEXTURES", shapes.TEXTURES[:1])
     [path] = predict("mock:shuffled", "zero_shot/shapes", out=tmp_path, progress=False)
     load_examples("zero_shot/shapes", needs_images=False)  # as the server prepares them
     storage = MemoryStorage()
