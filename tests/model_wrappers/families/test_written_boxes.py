@@ -104,6 +104,7 @@ def test_without_confidences_boxes_are_tied_in_their_order_and_those_without_are
     found = model.detect([model.prepare_image(image())], [SIZE], [[QUERY]])[0][0]
     assert found.scores.tolist() == [1, 1]
     assert found.boxes[0] == pytest.approx([60.06, 40.04, 72.06, 48.04])
+    assert found.boxes[1] == pytest.approx([0.06, 0.04, 119.94, 79.96])
     assert model.info.settings["confidence"] == "none"
 
 
