@@ -25,7 +25,7 @@ _NAMES = {read_template(name)[0]: name for name in PROMPTS}
 class Reply:
     """What is sent back: a text as an answer, or another body or status; `delay` seconds later, or never.
 
-    Of a `cut` reply half is sent, a byte of a dripping one each `drip` seconds, and an `endless` one goes on.
+    Of a `cut` reply half is sent.
     """
 
     text: str = ""
@@ -35,8 +35,6 @@ class Reply:
     delay: float = 0
     dropped: bool = False
     cut: bool = False
-    drip: float = 0
-    endless: bool = False
 
 
 class LanguageModelStandIn:
@@ -80,6 +78,7 @@ class LanguageModelStandIn:
 class _Handler(BaseHTTPRequestHandler):
     owner: LanguageModelStandIn
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else a body waits 40 ms for the acknowledgement of its headers
 
     def log_message(self, format, *args):
         pass
@@ -113,21 +112,14 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
-            if reply is None or not reply.endless:
-                self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(len(body)))
             for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            if reply is None or not (reply.cut or reply.drip or reply.endless):
-                self.wfile.write(body)
-                return
-            self.close_connection = True
-            self.wfile.write(body[: len(body) // 2] if reply.cut else b"")
-            for byte in body if reply.drip else b"":
-                self.wfile.write(bytes([byte]))
-                time.sleep(reply.drip)
-            while reply.endless:
-                self.wfile.write(b" " * (1 << 20))
+            if reply is not None and reply.cut:
+                self.close_connection = True
+                body = body[: len(body) // 2]
+            self.wfile.write(body)
         except ConnectionError:  # the client has gone, killed or out of patience
             self.close_connection = True
 

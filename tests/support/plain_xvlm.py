@@ -42,13 +42,12 @@ def pre_trained(tensors):
 
 
 def score(tensors, heads, image, ids, head):
-    """The score of an image of 32 pixels a window and a caption's ids by the head ``itm+itc``, ``itm`` or ``itc``.
+    """The score of an image, scaled to 32 pixels, and a caption's ids by the head ``itm+itc``, ``itm`` or ``itc``.
 
     `heads` are those of the vision tower's stages.
     """
     t = tensors
-    side = 32 if len(heads) == 2 else 384
-    seen = pixels(image, (side, side), Image.Resampling.BICUBIC, MEAN, STD).to(t["temp"].dtype)
+    seen = pixels(image, (32, 32), Image.Resampling.BICUBIC, MEAN, STD).to(t["temp"].dtype)
     states = _see(t, seen, heads)
     read = bert_embeddings(t, "text_encoder.embeddings", ids)
     count = len({key.split(".")[3] for key in t if key.startswith("text_encoder.encoder.layer.")})

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -32,17 +33,15 @@ class VisionModelStandIn(LanguageModelStandIn):
         most: how many of them it lists; 0 for a server that gives none.
         fault: of (request number, times that this prompt was asked about this image): a name of a fault, or None.
         latency, slots: seconds for an answer, and how many it can make at once.
-        pages: what GET finds, by path.
     """
 
-    def __init__(self, judge, *, most=20, fault=None, latency=0.0, slots=64, token=None, pages=None):
+    def __init__(self, judge, *, most=20, fault=None, latency=0.0, slots=64, token=None):
         super().__init__(token=token)
         self.judge, self.most, self.fault, self.latency = judge, most, fault, latency
         self.slots = threading.Semaphore(slots)
-        self.pages = pages or {"/v1/models": {"object": "list", "data": [{"id": "tiny", "root": "me/tiny"}]}}
+        self.pages = {"/v1/models": {"object": "list", "data": [{"id": "tiny", "root": "me/tiny"}]}}
         self.asked, self.answered = Counter(), Counter()
         self.faults = Counter()
-        self.first = self.last = 0.0
 
     def answer(self, request):
         [turn] = request["messages"]
@@ -51,7 +50,6 @@ class VisionModelStandIn(LanguageModelStandIn):
         file, prompt = base64.b64decode(content), text["text"]
         key = hashlib.sha256(file).hexdigest()[:16], prompt
         with self.lock:
-            self.first = self.first or time.monotonic()
             times = self.asked[key]
             self.asked[key] += 1
             self.requests.append({**request, "messages": prompt, "head": head})
@@ -66,13 +64,7 @@ class VisionModelStandIn(LanguageModelStandIn):
         reply = faulty(fault, self.body(request["model"], tokens[0][0], listed, fault))
         with self.lock:
             self.answered[key] += fault is None
-            self.last = time.monotonic()
         return reply, {}
-
-    def request(self, content, prompt):
-        url = f"data:image/png;base64,{base64.b64encode(content).decode()}"
-        turn = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": prompt}]
-        return {"model": "tiny", "messages": [{"role": "user", "content": turn}], "logprobs": True, "top_logprobs": 20}
 
     def body(self, model, text, listed, fault=None):
         entries = [{"token": token, "logprob": value, "bytes": None} for token, value in listed]
@@ -89,7 +81,7 @@ class VisionModelStandIn(LanguageModelStandIn):
 
 
 def faulty(fault, body):
-    """The reply with one of `QUICK_FAULTS`, a dripping or endless one, or "refused"."""
+    """The reply with one of `QUICK_FAULTS`, or "refused"."""
     whole = json.dumps(body).encode()
     replies = {
         "5xx": Reply(status=503, body=b"busy"),
@@ -97,8 +89,6 @@ def faulty(fault, body):
         "html": Reply(body=b"<html>the proxy is busy</html>"),
         "no choices": Reply(body=json.dumps({**body, "choices": []}).encode()),
         "cut": Reply(body=whole, cut=True),
-        "drip": Reply(body=whole, drip=0.05),
-        "endless": Reply(body=b"", endless=True),
         "dropped": Reply(dropped=True),
         "refused": Reply(status=400, body=b'{"error": "the filter refuses this"}'),
     }
@@ -112,11 +102,16 @@ def yes_or_no(p, rest=0.02):
     return [*tokens, *((f"w{i}", math.log(rest / 30)) for i in range(30))]
 
 
-def oracle(image, prompt):
-    """A model that reads the scenes of toy_scenes, and chooses among captions, too."""
+@cache
+def _mock():
     from vl_assay.model_wrappers import load_model
 
-    mock = load_model("mock:oracle")
+    return load_model("mock:oracle")
+
+
+def oracle(image, prompt):
+    """A model that reads the scenes of toy_scenes, and chooses among captions, too."""
+    mock = _mock()
     if prompt.startswith("Which caption"):
         captions = [line.partition(". ")[2] for line in prompt.splitlines()[1:-1]]
         return [("ABCDEF"[int(np.argmax(mock.score(image, captions)))], -0.1)]

@@ -34,16 +34,14 @@ HEADS = {
     "vera": ({"score": "logit"},),
     "cola": ({"score": "logit"},),
     "xvlm": ({"head": "itm"}, {"head": "itc"}),
-    **dict.fromkeys(("grounding-dino", "mdetr"), ({"context": "phrase"},)),
-    **dict.fromkeys(("llava", "qwen2_vl"), ({"score": "caption"},)),
 }
 CASES = [
     pytest.param(name, settings, id="-".join([name, *settings.values()]))
     for name in CHECKPOINTS
     for settings in ({}, *HEADS.get(name, ()))
 ]
-# Models whose scores are compared with bare forwards here. Detectors and generative models have references of their
-# own, in test_detectors.py and test_generative.py.
+# Models whose scores are compared with bare forwards here. Detectors and generative models have references, for each
+# of their settings, in test_detectors.py, test_released_systems.py and test_generative.py.
 BARE = [name for name, tiny in CHECKPOINTS.items() if tiny.abilities != DETECTS and tiny.family != "vqascore"]
 FAMILIES = sorted({tiny.family for tiny in CHECKPOINTS.values()})
 CAPTIONS = ["a red cat", "a big dog near two red cat and one blue box of the man", "dog", "the two cat right of a man "]
@@ -142,7 +140,7 @@ def test_the_settings_that_predictions_record_load_the_same_model(name, folders)
     assert load(name, folders[name], settings=recorded).info.settings == recorded
 
 
-def test_a_cross_encoder_passes_the_check_that_users_run_first(folders):
+def test_a_cross_encoder_passes_the_check_that_users_run_first(folders, toy):
     """engine/test_checking.py has a dual encoder and a detector."""
     result = check(str(folders["blip"]), ())
     assert result.is_passed, result.findings

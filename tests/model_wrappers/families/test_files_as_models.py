@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
 
-import fake_open_clip
 import pytest
 import torch
 from tiny_models import CHECKPOINTS
@@ -23,15 +21,7 @@ from vl_assay.model_wrappers.engine.families import check_model
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12\n"
 
 
-@pytest.fixture
-def open_clip(monkeypatch):
-    """The stand-in for open_clip with a model ``tiny``."""
-    monkeypatch.setitem(sys.modules, "open_clip", fake_open_clip)
-    config = {"embed_dim": 16, "vision_cfg": {"image_size": 32}, "text_cfg": {"context_length": 24}}
-    monkeypatch.setattr(fake_open_clip, "MODELS", {"tiny": config})
-
-
-def test_a_pointer_in_place_of_a_file_of_a_model_is_told(folders, open_clip, tmp_path):
+def test_a_pointer_in_place_of_a_file_of_a_model_is_told(folders, tiny_open_clip, tmp_path):
     for name in sorted(path.name for path in folders["clip"].iterdir()):
         folder = shutil.copytree(folders["clip"], tmp_path / name)
         (folder / name).write_bytes(POINTER)
@@ -56,7 +46,7 @@ def test_a_pointer_in_place_of_an_image_or_a_table_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors", ""])
-def test_a_file_in_place_of_a_folder_is_told_with_what_to_do(suffix, open_clip, tmp_path):
+def test_a_file_in_place_of_a_folder_is_told_with_what_to_do(suffix, tiny_open_clip, tmp_path):
     file = tmp_path / f"epoch_5{suffix}"
     torch.save({"state_dict": {"module.x": torch.zeros(2)}, "epoch": 5}, file)
     families = {tiny_model.family for tiny_model in CHECKPOINTS.values() if not tiny_model.file}

@@ -1,8 +1,10 @@
-"""Generative models: answers and captions as by bare transformers, one pair at a time, and prompts that are refused."""
+"""Generative models: scores as by bare transformers, one pair at a time, prompts that are refused, and placements."""
 
 from __future__ import annotations
 
+import json
 import math
+import pickle
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,6 +20,7 @@ from tiny_models.shrink import processor_for
 
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
+from vl_assay.model_wrappers.engine.protocol import abilities
 
 TYPES = ("llava", "idefics3", "qwen2_vl")
 CAPTIONS = ["a red cat", "a big dog near two red cats and {one} blue box.", 'the "man"?']
@@ -94,12 +97,12 @@ def test_a_caption_can_be_scored_by_its_mean_log_probability_given_the_image(fol
     np.testing.assert_allclose(score(model, images, CAPTIONS, PAIRS, exact=True), theirs, atol=1e-5, rtol=0)
 
 
-def test_images_may_be_prepared_in_threads(folders, images):
+def test_images_may_be_prepared_in_threads_and_sent_by_processes(folders, images):
     model = load(folders, "qwen2_vl")
     with ThreadPoolExecutor(8) as threads:
         prepared = list(threads.map(model.prepare_image, [images[i % 3] for i in range(12)]))
         captions = list(threads.map(lambda text: model.prepare_captions([text])[0], CAPTIONS * 4))
-    for number, own in enumerate(prepared):
+    for number, own in enumerate(pickle.loads(pickle.dumps(prepared))):
         assert own.tokens == prepared[number % 3].tokens
         assert all((own.inputs[key] == prepared[number % 3].inputs[key]).all() for key in own.inputs)
     assert captions == model.prepare_captions(CAPTIONS * 4)
@@ -167,3 +170,55 @@ def test_a_template_that_writes_the_start_token_does_not_double_it(folders, tmp_
     [ids] = load({"started": file.parent}, "started").prepare_captions(["a cat"])
     start = transformers.AutoTokenizer.from_pretrained(file.parent).bos_token_id
     assert ids.count(start) == 1
+
+
+def bare_choice(bare, image, captions):
+    """The mean over both orders of the log-probability of a caption's letter."""
+    scores = np.zeros(2)
+    for order in ((0, 1), (1, 0)):
+        options = "\n".join(f"{letter}. {captions[number]}" for letter, number in zip("AB", order, strict=True))
+        question = f"Which caption describes this image?\n{options}\nAnswer with the letter of that caption alone."
+        distribution = bare.first(image, question)
+        letters = [bare.probability(distribution, letter) for letter in "AB"]
+        for place, number in enumerate(order):
+            scores[number] += np.log(letters[place] / sum(letters)) / 2
+    return scores
+
+
+def test_multiple_choice_reads_both_orders_of_two_captions(folders, images):
+    model = load(folders, "llava", settings={"score": "choice"})
+    assert abilities(model) == ("matching", "vqa")
+    features = model.encode_images([model.prepare_image(image) for image in images])
+    asked = [CAPTIONS[:2], CAPTIONS[1::-1], CAPTIONS, [*CAPTIONS[1:], CAPTIONS[0]]]
+    choices = [model.prepare_choices(captions) for captions in asked]
+    one, turned, three, rotated = model.choose(features, [0, 0, 1, 1], choices)
+    np.testing.assert_allclose(
+        one, bare_choice(Bare(folders["llava"], "llava"), images[0], CAPTIONS), atol=1e-5, rtol=0
+    )
+    np.testing.assert_allclose(one, turned[::-1], atol=1e-6, rtol=0)
+    np.testing.assert_allclose(three, np.roll(rotated, 1), atol=1e-6, rtol=0)
+    with pytest.raises(ModelError, match="score=choice needs 2 to 26 captions for an image, got 1"):
+        model.prepare_choices(["a cat"])
+
+
+def test_a_model_over_all_devices_scores_as_one_on_one(folders, images):
+    whole, spread = load(folders, "llava"), load(folders, "llava", settings={"placement": "auto"})
+    scores = [score(model, images, CAPTIONS, PAIRS) for model in (whole, spread)]
+    np.testing.assert_allclose(*scores, atol=1e-6, rtol=0)
+    assert spread.chosen(True) is spread.module
+    assert whole.chosen(True) is not whole.module
+
+
+def test_a_placement_that_cannot_be_had_says_what_to_do(folders, monkeypatch):
+    with pytest.raises(ModelError, match="quantise=4bit needs bitsandbytes: pip install bitsandbytes"):
+        load(folders, "llava", settings={"quantise": "4bit"})
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ModelError, match="2 were started: start vl-assay without torchrun"):
+        load(folders, "llava", settings={"placement": "auto"})
+
+
+def test_a_type_that_no_family_knows_is_offered_to_those_that_try_any(folders, tmp_path):
+    file = shutil.copytree(folders["llava"], tmp_path / "other") / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"model_type": "strange"}))
+    with pytest.raises(ModelError, match=r"some families try other types: .*vqascore:CHECKPOINT"):
+        load_model(str(file.parent))

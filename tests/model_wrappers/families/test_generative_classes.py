@@ -19,7 +19,8 @@ from vl_assay.model_wrappers.vqascore import MODEL_TYPES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "generative.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(\S+)` \| `(\w+)` \| (yes|no) \|", PAGE, re.MULTILINE)
-# One for each way in which images come into prompts and models, and how their rows go through the model.
+# One for each way in which images come into prompts and models, and how their rows go through the model; qwen2_vl, with
+# as many tokens as the size of the image asks for, is in test_generative.py.
 QUICK = {
     "blip-2": "in batches",  # queries, no chat template
     "florence2": "in batches",  # an encoder and a decoder
@@ -28,7 +29,6 @@ QUICK = {
     "hunyuan_vl": "continued by image",  # two images of one shape change each other's logits
     "mllama": "continued",  # cross-attention
     "paligemma": "in batches",  # a line break after the prompt
-    "qwen2_vl": "continued",  # as many tokens as the size of the image asks for
     "qwen3_vl": "continued",  # features for several layers
 }
 

@@ -67,9 +67,6 @@ def test_a_classifier_of_something_else_is_refused(tmp_path):
     tiny_models.tiny_cola(tmp_path / "mood", id2label=labels, label2id={"NEGATIVE": 0, "POSITIVE": 1})
     with pytest.raises(ModelError, match="tells apart NEGATIVE, POSITIVE, not what is acceptable"):
         load_model(str(tmp_path / "mood"))
-    tiny_models.tiny_cola(tmp_path / "headless", "DistilBertModel")
-    with pytest.raises(ModelError, match=r"missing keys: classifier\.bias, classifier\.weight"):
-        load_model(str(tmp_path / "headless"))
 
 
 def test_classes_are_told_by_their_names(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -49,19 +51,31 @@ def test_what_is_no_whole_box_is_not_read(form, answer):
     assert read_boxes(answer, FORMATS[form]) == []
 
 
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """A function that returns the folder and the processor of a model type's tiny checkpoint, built once."""
+
+    @cache
+    def build(model_type):
+        folder = tmp_path_factory.mktemp(model_type)
+        return folder, tiny(folder, model_type)
+
+    return build
+
+
 @pytest.mark.parametrize("model_type", FORMATS)
-def test_an_answer_is_that_of_generate_and_boxes_lie_where_they_are_written(model_type, tmp_path, monkeypatch):
-    monkeypatch.setattr(written_boxes, "MOST_TOKENS", 24)
-    processor = tiny(tmp_path, model_type)
-    model = load(tmp_path)
+def test_an_answer_is_that_of_generate_and_boxes_lie_where_they_are_written(model_type, checkpoint, monkeypatch):
+    monkeypatch.setattr(written_boxes, "MOST_TOKENS", 8)
+    folder, processor = checkpoint(model_type)
+    model = load(folder)
     prepared = model.prepare_image(image())
     text, ends, logs = model.write(prepared, QUERY.text)
-    bare = transformers.AutoModelForImageTextToText.from_pretrained(tmp_path).eval()
+    bare = transformers.AutoModelForImageTextToText.from_pretrained(folder).eval()
     prompt = model.info.preprocessing["prompt"].replace("{}", QUERY.text)
     given = processor(images=[[image()]], text=[prompt], return_tensors="pt")
     known = {key: value for key, value in given.items() if key != "labels"}
     with torch.inference_mode():
-        written = bare.generate(**known, do_sample=False, max_new_tokens=24)[0]
+        written = bare.generate(**known, do_sample=False, max_new_tokens=8)[0]
     expected = written[len(written) - len(logs) :]
     assert text == "".join(processor.tokenizer.decode([token]) for token in expected)
     assert len(ends) == len(logs) > 1
@@ -82,23 +96,21 @@ def test_an_answer_is_that_of_generate_and_boxes_lie_where_they_are_written(mode
     assert found[0].scores[0] == pytest.approx(0.25)
 
 
-def test_without_confidences_boxes_are_tied_in_their_order_and_those_without_area_are_left_out(tmp_path, monkeypatch):
-    tiny(tmp_path, "florence2")
-    model = load(tmp_path, confidence="none", max_boxes="2")
+def test_without_confidences_boxes_are_tied_in_their_order_and_those_without_area_are_left_out(checkpoint, monkeypatch):
+    model = load(checkpoint("florence2")[0], confidence="none", max_boxes="2")
     boxes = ("<loc_500><loc_500><loc_600><loc_600>", "<loc_9><loc_9><loc_9><loc_9>", "<loc_0><loc_0><loc_999><loc_999>")
     text = "".join(boxes)
     monkeypatch.setattr(model, "write", lambda *_: (text, [len(text)], [-1.0]))
     found = model.detect([model.prepare_image(image())], [SIZE], [[QUERY]])[0][0]
     assert found.scores.tolist() == [1, 1]
     assert found.boxes[0] == pytest.approx([60.06, 40.04, 72.06, 48.04])
+    assert found.boxes[1] == pytest.approx([0.06, 0.04, 119.94, 79.96])
     assert model.info.settings["confidence"] == "none"
 
 
-def test_a_phrase_with_the_image_token_and_a_model_that_writes_no_boxes_are_refused(tmp_path):
-    tiny(tmp_path / "paligemma", "paligemma")
-    model = load(tmp_path / "paligemma")
+def test_a_phrase_with_the_image_token_and_a_model_that_writes_no_boxes_are_refused(checkpoint, folders):
+    model = load(checkpoint("paligemma")[0])
     with pytest.raises(ModelError, match="holds the token that stands for an image"):
         model.write(model.prepare_image(image()), "a <image>")
-    tiny(tmp_path / "llava", "llava")
     with pytest.raises(ModelError, match="its family is vqascore"):
-        load(tmp_path / "llava")
+        load(folders["llava"])

@@ -5,13 +5,13 @@ from __future__ import annotations
 from .parts import bert_words, bpe_words, ordinary_weights, save_parts
 
 
-def tiny_gpt2(folder, limit=48):
+def tiny_gpt2(folder):
     """GPT-2 of two layers, whose tokenizer puts no start token before a text."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     tokenizer = bpe_words(bos_token="<|endoftext|>", eos_token="<|endoftext|>", model_max_length=1024)
     end = tokenizer.eos_token_id
-    sizes = {"n_positions": limit, "n_embd": 32, "n_layer": 2, "n_head": 2}
+    sizes = {"n_positions": 48, "n_embd": 32, "n_layer": 2, "n_head": 2}
     config = GPT2Config(vocab_size=len(tokenizer), bos_token_id=end, eos_token_id=end, **sizes)
     return save_parts(folder, ordinary_weights(GPT2LMHeadModel(config)), tokenizer)
 
@@ -34,11 +34,11 @@ def tiny_vera(folder, kind="T5EncoderModel", temperature=2.5):
     return save_parts(folder, model, tokenizer)
 
 
-def tiny_cola(folder, kind="DistilBertForSequenceClassification", **changes):
+def tiny_cola(folder, **changes):
     """A classifier of DistilBERT with two classes."""
     import transformers
 
     tokenizer = bert_words()
     sizes = {"dim": 32, "hidden_dim": 64, "n_layers": 2, "n_heads": 2}
     config = transformers.DistilBertConfig(vocab_size=len(tokenizer), max_position_embeddings=24, **sizes, **changes)
-    return save_parts(folder, ordinary_weights(getattr(transformers, kind)(config)), tokenizer)
+    return save_parts(folder, ordinary_weights(transformers.DistilBertForSequenceClassification(config)), tokenizer)

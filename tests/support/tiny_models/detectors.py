@@ -11,29 +11,27 @@ from plain_mdetr import shapes
 from .parts import TOWER, drawn, roberta_letters, save_tiny
 
 
+def _text_of(tokenizer, positions):
+    """The configuration of CLIP's text tower for a tokenizer."""
+    ends = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
+    return TOWER | ends | {"vocab_size": len(tokenizer), "max_position_embeddings": positions}
+
+
 def tiny_owlvit(folder, kind="owlvit"):
     """An OWL-ViT (or, with ``"owlv2"``, OWLv2) of 36 patches: pictures of 48 pixels, phrases of up to 12 tokens."""
     from vl_assay.model_wrappers.demo_clip.train import build_tokenizer
 
     prefix = {"owlvit": "OwlViT", "owlv2": "Owlv2"}[kind]
     tokenizer = build_tokenizer()
-    text = {
-        "vocab_size": len(tokenizer),
-        "max_position_embeddings": 12,
-        "bos_token_id": tokenizer.bos_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
-    }
+    text = _text_of(tokenizer, 12)
     vision = {"image_size": 48, "patch_size": 8}
-    config = getattr(transformers, f"{prefix}Config")(
-        text_config=TOWER | text, vision_config=TOWER | vision, projection_dim=32
-    )
+    config = getattr(transformers, f"{prefix}Config")(text_config=text, vision_config=TOWER | vision, projection_dim=32)
     model = getattr(transformers, f"{prefix}ForObjectDetection")(config)
     processor = getattr(transformers, f"{prefix}ImageProcessorPil")(size={"height": 48, "width": 48})
     return save_tiny(folder, model, tokenizer, processor)
 
 
-def tiny_grounding_dino(folder, kind="grounding-dino", **changes):
+def tiny_grounding_dino(folder, kind="grounding-dino"):
     """A Grounding DINO (or, with ``"mm-grounding-dino"``, an MM Grounding DINO) that draws 20 boxes.
 
     Its tokens that end a sentence have the ids of BERT's vocabulary, which the model knows by number.
@@ -68,7 +66,7 @@ def tiny_grounding_dino(folder, kind="grounding-dino", **changes):
         "backbone_config": backbone,
     }
     prefix = {"grounding-dino": "GroundingDino", "mm-grounding-dino": "MMGroundingDino"}[kind]
-    config = getattr(transformers, f"{prefix}Config")(**small | changes)
+    config = getattr(transformers, f"{prefix}Config")(**small)
     model = getattr(transformers, f"{prefix}ForObjectDetection")(config)
     processor = transformers.GroundingDinoImageProcessorPil(size={"shortest_edge": 96, "longest_edge": 128})
     return save_tiny(folder, model, tokenizer, processor, std=0.06)
@@ -79,14 +77,7 @@ def tiny_omdet_turbo(folder):
     from vl_assay.model_wrappers.demo_clip.train import build_tokenizer
 
     tokenizer = build_tokenizer()
-    text = transformers.CLIPTextConfig(
-        **TOWER,
-        vocab_size=len(tokenizer),
-        max_position_embeddings=16,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
+    text = transformers.CLIPTextConfig(**_text_of(tokenizer, 16))
     sizes = {"image_size": 64, "patch_size": 4, "embed_dim": 16, "window_size": 4}
     backbone = transformers.SwinConfig(
         **sizes, depths=[1, 1, 1, 1], num_heads=[1, 2, 2, 2], out_features=["stage2", "stage3", "stage4"]

@@ -85,12 +85,11 @@ def tiny_bridgetower(folder, **changes):
     return save_tiny(folder, transformers.BridgeTowerForImageAndTextRetrieval(config), tokenizer, processor, std=0.1)
 
 
-def tiny_xvlm(folder, layout=dict, config=None):
+def tiny_xvlm(folder):
     """A file of X-VLM for images of 32 pixels, in its authors' layout; BERT's tokenizer is beside it."""
     tokenizer = bert_words()
     tokenizer.save_pretrained(folder)
     sizes = {"width": 32, "depths": (2, 2), "heads": (2, 4), "window": 4, "hidden": 128, "layers": 4, "e": 16}
     tensors = drawn(shapes(**sizes, words=len(tokenizer)), std=0.1)
-    content = {"model": layout(tensors), "config": {"image_res": 32, "temp": 0.07} if config is None else config}
-    torch.save(content, folder / "tiny.th")
+    torch.save({"model": tensors, "config": {"image_res": 32, "temp": 0.07}}, folder / "tiny.th")
     return folder

@@ -12,18 +12,18 @@ LLAVA_TEMPLATE = (
 )
 
 
-def tiny_llava(folder, limit=512, side=32, **sizes):
-    """LLaVA of a CLIP tower of patches of 8 pixels and a Llama of two layers, or of other `sizes`."""
+def tiny_llava(folder, limit=512):
+    """LLaVA of a CLIP tower of patches of 8 pixels and a Llama of two layers that reads `limit` tokens."""
     tokenizer = bpe_words(["<image>"], bos_token="<s>", eos_token="</s>", pad_token="<pad>")
-    decoder = {"model_type": "llama", "vocab_size": len(tokenizer), "max_position_embeddings": limit} | DECODER | sizes
+    decoder = {"model_type": "llama", "vocab_size": len(tokenizer), "max_position_embeddings": limit} | DECODER
     config = transformers.LlavaConfig(
-        vision_config={"model_type": "clip_vision_model", "image_size": side, "patch_size": 8} | TOWER,
+        vision_config={"model_type": "clip_vision_model", "image_size": 32, "patch_size": 8} | TOWER,
         text_config=decoder,
         image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
-        image_seq_length=(side // 8) ** 2,
+        image_seq_length=16,
     )
     processor = transformers.LlavaProcessor(
-        transformers.CLIPImageProcessor(size={"shortest_edge": side}, crop_size={"height": side, "width": side}),
+        transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}),
         tokenizer,
         patch_size=8,
         vision_feature_select_strategy="default",

@@ -64,14 +64,14 @@ def bpe_words(special=(), **names):
     return tokenizer
 
 
-def ordinary_weights(model, seed=0, std=0.2):
+def ordinary_weights(model):
     """Weights of ordinary size: with the default ones all inputs would look alike to so small a model."""
     import torch
 
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     for parameter in model.parameters():
         if parameter.ndim > 1:
-            torch.nn.init.normal_(parameter, std=std)
+            torch.nn.init.normal_(parameter, std=0.2)
     return model
 
 
@@ -87,19 +87,15 @@ def save_tiny(folder, model, tokenizer, image_processor, std=0.2):
     return save_parts(folder, model, tokenizer, image_processor)
 
 
-def drawn(shapes, std=0.2):
+def drawn(shapes, std):
     """Tensors of these shapes by name: weights of ordinary size, and scales around 1."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
-    tensors = {}
-    for name, shape in shapes.items():
-        scale = len(shape) == 1 and name.endswith(("weight", "running_var"))
-        tensors[name] = (
-            torch.randn(shape, generator=generator).mul_(std).add_(float(scale)).abs_()
-            if scale
-            else (torch.randn(shape, generator=generator) * std)
-        )
+    tensors = {name: torch.randn(shape, generator=generator) * std for name, shape in shapes.items()}
+    for name, tensor in tensors.items():
+        if tensor.ndim == 1 and name.endswith(("weight", "running_var")):
+            tensor.add_(1).abs_()
     return tensors
 
 

@@ -208,7 +208,7 @@ def tiny(folder, model_type):
     changes = changes_of(model_type)
     placeholder = changes.placeholder or getattr(processor, "image_token", None)
     if changes.template and placeholder:
-        processor.chat_template = CHAT % placeholder
+        processor.chat_template = CHAT % re.sub(r"(<\w+>)\*(\d+)", lambda found: found[1] * int(found[2]), placeholder)
     tokenizer, config = processor.tokenizer, CONFIG_MAPPING[model_type]()
     facts = with_token_ids(shrink(config, len(tokenizer) + SPARE), processor)
     for name, value in changes.config.items():
