@@ -80,7 +80,7 @@ def results_of(example, name):
 def test_the_paper_s_results_are_possible_and_ours_are_too(example, name):
     possible = results_of(example, name)
     assert example.get(name) in (None, *possible)
-    ours = {perturb_all([example["caption"]], name, seed)[0] for seed in range(100)}
+    ours = {perturb_all([example["caption"]], name, seed)[0] for seed in range(40)}
     assert ours <= possible - {example["caption"]}
     assert len(ours) > 10
 
