@@ -66,14 +66,11 @@ def test_the_address_may_be_written_in_any_usual_way(ending):
 @pytest.mark.parametrize(
     ("reply", "error", "wait"),
     [
-        (Reply(status=500), Unanswered, 0),
         (Reply(status=429, headers={"Retry-After": "7"}), Unanswered, 7),
         (Reply(status=503, headers={"Retry-After": "soon"}), Unanswered, 0),
         (Reply(status=400), Refused, None),
         (Reply(status=404), ModelError, None),
-        (Reply(dropped=True), Unanswered, 0),
         (Reply(delay=1), Unanswered, 0),
-        (Reply(body=b"[]"), Unanswered, 0),
         (Reply(body=b'{"choices": [{"message": {"content": 3}}]}'), Unanswered, 0),
     ],
     ids=str,
