@@ -130,7 +130,7 @@ def test_text_alone_is_the_level_that_comes_with_the_package_or_else_that_of_the
     assert known["object"].text_alone == pytest.approx((mean - 0.5) / 0.5)
 
 
-@pytest.mark.parametrize("blind", [None, "x", {"aro_itm": {"per_category": {"order": {"accuracy": 7}}}}])
+@pytest.mark.parametrize("blind", [None, "x", {"itm_accuracy": {"per_category": {"order": {"accuracy": 7}}}}])
 def test_without_a_valid_level_text_alone_is_unknown(tmp_path, blind):
     file = write(tmp_path / "o.parquet", order([[2.0, 1, 1, 1, 1]] * 9), "toy_scenes", "order", blind=blind)
     [score] = read_skill_profile([file], **QUICK).scores
