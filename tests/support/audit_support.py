@@ -18,14 +18,14 @@ VERBS = ["near", "beside", "behind", "under", "above", "facing"]
 LETTERS = np.array(list("bcdfgklmnprst"))
 
 
-def clean_pairs(n, seed, per_image=2, category=lambda row: "replace"):
+def clean_pairs(n, seed, per_image=2):
     """Pairs of two sentences of which a coin says which is the true one: no feature of them can tell."""
     rng = np.random.default_rng(seed)
     pairs = []
     for row in range(n):
         sentences = [sentence(rng, row), sentence(rng, row)]
         rng.shuffle(sentences)
-        pairs.append(Pair(f"{row}", f"{row // per_image}.jpg", *sentences, category(row)))
+        pairs.append(Pair(f"{row}", f"{row // per_image}.jpg", *sentences, "replace"))
     return pairs
 
 

@@ -7,7 +7,7 @@ from PIL import Image
 from vl_assay.hub_datasets.authoring.pipeline.settings import Settings
 
 
-def photos(folder, number=120):
+def photos(folder, number=80):
     """A folder of images with captions that the stand-in of a language model understands."""
     folder.mkdir()
     rng = np.random.default_rng(0)

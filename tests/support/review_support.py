@@ -3,7 +3,7 @@
 import json
 from contextlib import contextmanager
 
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from vl_assay.hub_datasets.authoring.data.candidates import Candidate
 from vl_assay.hub_datasets.authoring.data.tables import write_rows
@@ -31,38 +31,31 @@ def candidate(number=0, **changes):
 
 
 def draw_image(path, number=0, size=(640, 400)):
-    one, other = COLOURS[number % 6], COLOURS[(number + 1) % 6]
-    image = Image.new("RGB", size, (236, 232, 220))
-    draw = ImageDraw.Draw(image)
-    left, top = 20 + 37 * number % (size[0] // 3), size[1] // 4
-    draw.ellipse((left, top, left + size[0] // 5, top + size[0] // 5), fill=one)
-    draw.rectangle((size[0] * 3 // 5, size[1] // 2, size[0] * 4 // 5, size[1] * 4 // 5), fill=other)
     path.parent.mkdir(parents=True, exist_ok=True)
-    image.save(path)
+    Image.new("RGB", size, COLOURS[number % 6]).save(path)
 
 
-def write_set(folder, count=30, **changes_of_first):
+def write_set(folder, count, **changes_of_first):
     """A candidates' file with an image for each; the first candidate may be another."""
-    candidates = [candidate(number) for number in range(count)]
-    candidates[0] = candidates[0]._replace(**changes_of_first)
+    candidates = [candidate(0, **changes_of_first), *map(candidate, range(1, count))]
     for number in range(count):
         draw_image(folder / "images" / f"{number}.png", number)
     write_rows(candidates, folder / "candidates.jsonl")
     return candidates
 
 
-def box_item(number=0, **changes):
+def box_item(number):
     row = candidate(number)
     phrases = []
     for text in (row.caption[: row.caption.index(" beside")], row.caption[row.caption.index("a ", 2) :]):
         start = row.caption.index(text)
         phrases.append({"text": text, "start": start, "end": start + len(text)})
-    return {"id": str(number), "image": row.image, "caption": row.caption, "phrases": phrases, **changes}
+    return {"id": str(number), "image": row.image, "caption": row.caption, "phrases": phrases}
 
 
-def write_items(folder, count=2, size=(1600, 1000)):
+def write_items(folder, count=2):
     for number in range(count):
-        draw_image(folder / "images" / f"{number}.png", number, size)
+        draw_image(folder / "images" / f"{number}.png", number, (1600, 1000))
     path = folder / "items.jsonl"
     path.write_text("".join(json.dumps(box_item(number)) + "\n" for number in range(count)), encoding="utf-8")
     return path
@@ -75,10 +68,10 @@ def served(source, new_page=None, **options):
     blocks = build(desk)
     _, address, _ = launch(blocks, TOKEN, prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
 
-    def visit(annotator="", width=1440, theme="light"):
+    def visit(annotator="", width=1440):
         page = new_page(width)
         pages.append(page)
-        query = f"token={TOKEN}&__theme={theme}" + (f"&annotator={annotator}" if annotator else "")
+        query = f"token={TOKEN}" + (f"&annotator={annotator}" if annotator else "")
         page.goto(f"{address}?{query}", wait_until="domcontentloaded")
         return page
 

@@ -51,6 +51,8 @@ def test_a_column_is_of_one_field_and_images_may_be_addresses(tmp_path):
     path = write_table(tmp_path / "x.jsonl", rows)
     assert read_pairs(path) == [Pair("x/0", "https://x.org/1.jpg", "a cat", "a dog", "x")]
     assert read_captions(path) == [Captioned("0", "https://x.org/1.jpg", "a cat")]
+    path = write_table(tmp_path / "y.jsonl", [{"caption": "a dog", "text": "a cat"}])
+    assert read_pairs(path, columns={"negative": "caption"}) == [Pair("y/0", "", "a cat", "a dog", "y")]
 
 
 @pytest.mark.parametrize(

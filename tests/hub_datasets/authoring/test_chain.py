@@ -8,9 +8,7 @@ from console import invoke
 from new_benchmark_support import photos
 from review_support import decide
 
-from vl_assay.hub_datasets.authoring.data.made import made_table
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
-from vl_assay.hub_datasets.authoring.data.sources import read_captions
 from vl_assay.hub_datasets.authoring.review.review import open_review
 from vl_assay.hub_datasets.core import benchmarks
 from vl_assay.hub_datasets.core.benchmarks import adopt
@@ -59,13 +57,6 @@ def test_hard_negatives_that_people_kept_go_from_folder_to_folder(chain):
     assert json.loads((chain / "audited" / "audit.json").read_text())["pairs"] == len(reviewed)
 
 
-def test_images_are_found_from_each_folder(chain):
-    for name in ("made", "refined"):
-        captions = read_captions(chain / name)
-        assert len({(row.image, row.caption) for row in captions}) == len(captions)
-        assert all((chain / row.image).is_file() for row in captions)
-
-
 def test_the_card_says_where_the_pairs_come_from_and_that_nobody_reviewed_them_again(chain):
     card = (chain / "work" / "my_photos" / "README.md").read_text("utf-8")
     assert "The pairs were taken from refined; nobody was asked to review them again." in card
@@ -101,13 +92,6 @@ def test_a_folder_that_has_build_json_is_data_whose_scripts_do_not_run(chain, tm
     for name in ("toy_scenes", "my photos"):
         with pytest.raises(DataError, match="rename the folder"):
             adopt(str(shutil.copytree(folder, tmp_path / name)))
-
-
-def test_a_folder_of_several_tables_is_read_by_the_latest_step(tmp_path):
-    assert made_table(tmp_path) is None
-    for name in ("candidates.jsonl", "reviewed.jsonl", "pairs.jsonl"):
-        (tmp_path / name).write_text("")
-        assert made_table(tmp_path) == tmp_path / name
 
 
 def test_rules_and_models_are_refused_for_pairs_that_are_there(chain):

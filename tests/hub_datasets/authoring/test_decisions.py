@@ -44,7 +44,7 @@ actions = st.lists(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(actions)
 def test_a_journal_that_is_read_anew_equals_a_plain_history(tmp_path_factory, actions):
     path = tmp_path_factory.mktemp("journal") / "x.decisions.jsonl"

@@ -66,31 +66,21 @@ def test_the_address_may_be_written_in_any_usual_way(ending):
 @pytest.mark.parametrize(
     ("reply", "error", "wait"),
     [
-        (Reply(status=500), Unanswered, 0),
         (Reply(status=429, headers={"Retry-After": "7"}), Unanswered, 7),
         (Reply(status=503, headers={"Retry-After": "soon"}), Unanswered, 0),
         (Reply(status=400), Refused, None),
         (Reply(status=404), ModelError, None),
-        (Reply(dropped=True), Unanswered, 0),
-        (Reply(delay=2), Unanswered, 0),
-        (Reply(body=b"[]"), Unanswered, 0),
+        (Reply(delay=1), Unanswered, 0),
         (Reply(body=b'{"choices": [{"message": {"content": 3}}]}'), Unanswered, 0),
     ],
     ids=str,
 )
 def test_what_goes_wrong_is_told_apart(reply, error, wait):
     with LanguageModelStandIn(lambda request, times: reply) as server:
-        model = Endpoint("stand-in", server.url, timeout=0.5 if reply.delay else 20)
+        model = Endpoint("stand-in", server.url, timeout=0.2 if reply.delay else 20)
         with pytest.raises(error) as caught:
             model.complete(ASKED, 0.0, 5)
     assert getattr(caught.value, "wait", None) == wait
-
-
-def test_an_endpoint_that_is_not_running_is_retried():
-    with LanguageModelStandIn() as server:
-        url = server.url
-    with pytest.raises(Unanswered, match="Connection error"):
-        Endpoint("stand-in", url).complete(ASKED, 0.0, 5)
 
 
 @pytest.mark.parametrize("library", ["openai", "tenacity"])

@@ -13,11 +13,11 @@ from language_model_stand_in import LanguageModelStandIn, Reply, answer_well, re
 
 from vl_assay.hub_datasets.authoring.data.candidates import read_candidates
 from vl_assay.hub_datasets.authoring.data.sources import Captioned
-from vl_assay.hub_datasets.authoring.generate.asking import Asker, open_model
+from vl_assay.hub_datasets.authoring.generate.asking import Asker
 from vl_assay.hub_datasets.authoring.generate.generate import KINDS, generate, plan
 from vl_assay.hub_datasets.chat.calls import Stopped
 from vl_assay.hub_datasets.chat.client import Completion, Endpoint, Unanswered
-from vl_assay.metrics.common.errors import DataError, ModelError, ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import ModelError
 
 CAPTIONS = [
     Captioned("0", "a.jpg", "A red cat near a blue dog."),
@@ -71,16 +71,9 @@ def test_a_good_model_makes_each_kind_in_the_dress_of_its_caption(good):
     assert written["usage"]["calls"] == len(requests) == len(set(requests))
 
 
-def test_the_temperatures_are_the_paper_s_and_only_the_new_concept_has_a_seed(good):
-    requests = [json.loads(request) for request in good[2]]
-    seen = {(read_request(r)[0].split("_")[0], r["temperature"], "seed" in r) for r in requests}
-    zero = {(step, 0, False) for step in ("locate", "compose", "swap", "positive")}
-    assert seen == {("concept", 1.5, True)} | zero
-
-
 def test_candidates_do_not_depend_on_concurrency_and_a_second_run_asks_nothing(tmp_path):
     with LanguageModelStandIn(lambda request, times: Reply(answer_well(request), delay=0.002)) as server:
-        options = {"captions": CAPTIONS[:2], "kinds": KINDS[:4], "each": 2}
+        options = {"captions": CAPTIONS[:2], "kinds": KINDS[:2], "each": 2}
         one = run(server, tmp_path / "one", concurrency=1, **options)
         eight = run(server, tmp_path / "eight", concurrency=8, **options)
         asked = len(server.requests)
@@ -180,20 +173,6 @@ def test_a_run_that_is_broken_off_keeps_what_was_under_way(tmp_path):
     assert len(broken.times + going_on.times) == 14 + 1
 
 
-def test_a_damaged_journal_is_named_and_a_torn_last_line_is_asked_again(tmp_path):
-    path = tmp_path / "journal.jsonl"
-    _, asker = asker_of(tmp_path, Completion("no \ud800", 3, 1))
-    assert [ask(asker, number) for number in range(2)] == ["no \ud800"] * 2
-    content = path.read_bytes()
-    path.write_bytes(content[:-20])
-    again, asker = asker_of(tmp_path, Completion("yes"))
-    assert [ask(asker, number) for number in range(2)] == ["no \ud800", "yes"]
-    assert (len(again.times), asker.usage.reused) == (1, 1)
-    path.write_bytes(b'{"answer": {}}\n' + content)
-    with pytest.raises(DataError, match="line 1 of"):
-        asker_of(tmp_path, Completion("yes"))
-
-
 class Scripted:
     """A model that raises or returns one outcome after the other, then the last for ever; None is a good answer."""
 
@@ -213,8 +192,8 @@ class Scripted:
         return outcome or Completion(answer_well({"messages": messages, "seed": seed}))
 
 
-def asker_of(tmp_path, *outcomes, delay=0, **options):
-    model = Scripted(*outcomes, delay=delay)
+def asker_of(tmp_path, *outcomes, **options):
+    model = Scripted(*outcomes)
     return model, Asker(model, tmp_path / "journal.jsonl", first_wait=0.01, **options)
 
 
@@ -223,32 +202,22 @@ def ask(asker, number=0):
 
 
 def test_an_endpoint_that_asks_to_wait_is_obeyed_and_one_that_asks_for_an_hour_is_left(tmp_path):
-    model, asker = asker_of(tmp_path, Unanswered("busy", wait=0.5), Completion("yes"))
+    model, asker = asker_of(tmp_path, Unanswered("busy", wait=0.2), Completion("yes"))
     assert ask(asker) == "yes"
-    assert model.times[1] - model.times[0] >= 0.5
+    assert model.times[1] - model.times[0] >= 0.2
     _, asker = asker_of(tmp_path, Unanswered("busy", wait=3600))
     with pytest.raises(ModelError, match="3600 seconds"):
         ask(asker, 1)
 
 
 def test_questions_are_spaced_out_by_the_rate_limit_whatever_the_threads(tmp_path):
-    model, asker = asker_of(tmp_path, Completion("yes"), per_minute=1200)
+    model, asker = asker_of(tmp_path, Completion("yes"), per_minute=3000)
     with ThreadPoolExecutor(9) as pool:
         list(pool.map(lambda number: ask(asker, number), range(9)))
-    assert max(model.times) - min(model.times) >= 8 * 0.05 * 0.9
+    assert max(model.times) - min(model.times) >= 8 * 0.02 * 0.9
     asker.stop()
     with pytest.raises(Stopped):
         ask(asker, 9)
-
-
-def test_options_that_mean_nothing_are_refused(tmp_path):
-    with pytest.raises(UnknownNameError, match=r"'replace'.*replace_obj"):
-        generate(CAPTIONS, Scripted(Completion("")), tmp_path, ["replace"])
-    with pytest.raises(ScoresError, match="each is 0"):
-        plan(CAPTIONS, each=0)
-    for model, address in (("m", None), ("m", "localhost:8000")):
-        with pytest.raises(ModelError, match="--base-url"):
-            open_model(model, address)
 
 
 def test_the_command_plans_generates_and_says_what_is_missing(tmp_path):

@@ -140,12 +140,6 @@ def test_most_of_what_people_let_into_sugarcrepe_is_accepted_and_changes_of_anot
         for kind in ("replace_obj", "swap_obj", "swap_att", "add_obj", "add_att"):
             share, found = accepted(kind, list(zip(captions, texts, strict=True)))
             assert share <= limits.get((kind.partition("_")[0], name), 0.0), (kind, name, found[:3])
-    # Negatives of another form; some replacements by a phrase also add.
-    for kind, most in (("swap_obj", 0.0), ("replace_obj", 0.2), ("add_att", 0.01), ("add_obj", 0.02)):
-        for other in NEGATIVE_KINDS:
-            if kind.partition("_")[0] != other.partition("_")[0]:
-                share, found = accepted(kind, rng.sample(negatives[other], 150))
-                assert share <= most, (kind, other, share, found[:3])
 
 
 def test_the_examples_of_hard_positives_tables_are_accepted(shared_data):

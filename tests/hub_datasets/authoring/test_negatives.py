@@ -20,7 +20,7 @@ from vl_assay.hub_datasets.authoring.text.negatives import (
     swaps,
 )
 from vl_assay.hub_datasets.authoring.text.tagging import tag
-from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import ScoresError, UnknownNameError
 
 HORSES = "The horse is eating the grass and the zebra is drinking the water"
 COLOURS = ["red", "orange", "sky blue", "blue"]
@@ -54,7 +54,6 @@ def test_the_paper_s_examples_are_among_the_swaps(kind, negative):
         ("plural_noun", "A dog, two cats.", []),
         ("singular_noun", "A dog on a mat, two cats.", ["A mat on a dog, two cats."]),
         ("noun", "Cats watch a TV.", ["TV watch a cats."]),
-        ("noun", "TV and cats", ["cats and TV"]),
         ("noun", "A cat on the mat's cat", ["A mat on the cat's cat", "A cat on the cat's mat"]),
         ("adjective", "A Red bus and the blue sky", ["A blue bus and the Red sky"]),
         ("adverb", "very close together", ["close very together", "together close very", "very together close"]),
@@ -63,8 +62,6 @@ def test_the_paper_s_examples_are_among_the_swaps(kind, negative):
         ("noun_phrase", "a red bus near the bridge and two dogs", []),
         # Phrases that differ in one word are left to the swap of that word.
         ("noun_phrase", "a tennis player on a tennis court", []),
-        ("noun", "a dog, a dog", []),
-        ("noun", "", []),
     ],
 )
 def test_swaps_by_hand(kind, caption, expected):
@@ -122,7 +119,6 @@ def test_replacements_by_hand(caption, expected):
         ("caption", " The man sits", ["There is no man sits"]),
         ("caption", "A man in a hat", ["There is no man in a hat"]),
         ("caption", "Men sit", []),
-        ("caption", "A", []),
         (
             "object",
             "A man in a hat near an old tree",
@@ -146,10 +142,6 @@ def test_wrong_arguments_are_named():
         negations(tag(["a dog"], "textblob")[0], "x")
     with pytest.raises(ScoresError, match="most is 0; expected at least 1"):
         negclip(["a dog"], most=0)
-    with pytest.raises(DataError, match="one text came, 'a dog'"):
-        negclip("a dog")
-    with pytest.raises(DataError, match=r"a caption is 3 in row 0"):
-        negclip([3])
 
 
 def parts_of(text):

@@ -72,13 +72,14 @@ def test_files_of_the_release_are_read_as_the_benchmark_is(shared_data):
     folder = shared_data / "data" / "sugarcrepe"
     of_files = read_pairs(folder / "data")
     assert len(of_files) == 7511
-    assert sorted(of_files) == sorted(read_pairs("sugarcrepe", data_dir=folder))
+    swaps = [pair for pair in of_files if pair.category == "swap_obj"]
+    assert sorted(swaps) == sorted(read_pairs("sugarcrepe/swap_obj", data_dir=folder))
 
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(str.strip)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.lists(st.tuples(TEXT, TEXT, st.text("abc./", max_size=5)), min_size=1, max_size=5))
 def test_what_is_written_is_read_again(tmp_path_factory, texts):
     pairs = [Pair(f"swap/{n}", image, *captions, "swap") for n, (*captions, image) in enumerate(texts)]

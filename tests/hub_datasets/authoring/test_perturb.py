@@ -80,7 +80,7 @@ def results_of(example, name):
 def test_the_paper_s_results_are_possible_and_ours_are_too(example, name):
     possible = results_of(example, name)
     assert example.get(name) in (None, *possible)
-    ours = {perturb_all([example["caption"]], name, seed)[0] for seed in range(100)}
+    ours = {perturb_all([example["caption"]], name, seed)[0] for seed in range(40)}
     assert ours <= possible - {example["caption"]}
     assert len(ours) > 10
 
@@ -141,11 +141,9 @@ def test_wrong_arguments_are_named(captions, options, error, message):
 
 def picture(columns, rows, cell=(5, 4), rest=(0, 0), mode="RGB"):
     """A grid of cells of one colour each; what does not fill the grid is white."""
-    width, height = columns * cell[0] + rest[0], rows * cell[1] + rest[1]
-    pixels = np.full((height, width, 3), 255, np.uint8)
-    for number, (row, column) in enumerate(itertools.product(range(rows), range(columns))):
-        pixels[row * cell[1] : (row + 1) * cell[1], column * cell[0] : (column + 1) * cell[0]] = number * 20
-    return Image.fromarray(pixels).convert(mode)
+    grid = np.kron(np.arange(rows * columns).reshape(rows, columns) * 20, np.ones(cell[::-1]))
+    pixels = np.pad(grid, ((0, rest[1]), (0, rest[0])), constant_values=255)
+    return Image.fromarray(pixels.astype(np.uint8)).convert("RGB").convert(mode)
 
 
 def cells(image, columns, rows, cell=(5, 4)):

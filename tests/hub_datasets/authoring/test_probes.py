@@ -27,7 +27,7 @@ def accuracy(gaps):
 
 @pytest.mark.parametrize("kind", LEAKS)
 def test_a_planted_leak_is_found_and_named(kind):
-    share, pairs = 0.5, leaking_pairs(kind, 800, 0.5, seed=3)
+    share, pairs = 0.5, leaking_pairs(kind, 400, 0.5, seed=3)
     [(_, scores, telling)] = run_probes(pairs, group_pairs(pairs), 0, only=(kind,))
     # With the leak a probe is right in share of the pairs, and in half of the others.
     assert accuracy(scores[:, 0] - scores[:, 1]) == pytest.approx(share + (1 - share) / 2, abs=0.05)
@@ -44,19 +44,6 @@ def test_equal_captions_are_a_tie_for_every_probe():
     ]
     for name, scores, _ in run_probes(pairs, group_pairs(pairs), 0):
         assert (scores[::3, 0] == scores[::3, 1]).all(), name
-
-
-def test_labels_that_only_a_shared_caption_tells_are_not_learned():
-    # Each caption is true of its image and comes with five negatives: a probe that saw one row would know the others.
-    rng = np.random.default_rng(0)
-    pairs = []
-    for image in range(60):
-        words_of_image = [f"w{image}x{number}" for number in range(6)]
-        true = " ".join(rng.permutation(words_of_image))
-        pairs += [
-            Pair(f"{image}/{n}", f"{image}", true, " ".join(rng.permutation(words_of_image)), "order") for n in range(5)
-        ]
-    assert accuracy(held_out_gaps(pairs, "words")) == 0.5
 
 
 def test_no_group_is_in_two_folds_and_folds_are_of_like_size():

@@ -97,6 +97,14 @@ def test_copies_are_found_at_their_rows_and_counted_by_example(planted, tmp_path
     assert [cell.strip() for cell in line.split("│")[2:-1]] == [str(number) for number in part.values()]
 
 
+def search(data, caption, folder):
+    """What is found of a benchmark in a training set of one caption."""
+    folder.mkdir()
+    pq.write_table(pa.table({"caption": [caption]}), folder / "corpus.parquet")
+    step = search_step([data], 1.0, "caption", None)
+    return summarise([data], list(run(find_shards([str(folder)]), step, folder / "out")))
+
+
 @pytest.mark.parametrize(
     ("part", "true", "false"),
     [
@@ -114,11 +122,9 @@ def test_a_true_caption_is_no_negative_and_a_false_one_no_positive(part, true, f
     example = data.examples[0]
     assert len(example.captions) == len(true) + len(false) or part == "retrieval"
     for number in (*true, *false):
-        step = search_step([data], 1.0, "caption", None)
-        pq.write_table(pa.table({"caption": [example.captions[number]]}), tmp_path / "corpus.parquet")
-        outcomes = list(run(find_shards([str(tmp_path / "corpus.parquet")]), step, tmp_path / f"out {number}"))
-        [found] = [each for each in summarise([data], outcomes)["found"] if each["example"] == example.id]
-        assert (bool(found["caption_exact"]), bool(found["negative"])) == (number in true, number in false)
+        found = search(data, example.captions[number], tmp_path / str(number))["found"]
+        [own] = [each for each in found if each["example"] == example.id]
+        assert (bool(own["caption_exact"]), bool(own["negative"])) == (number in true, number in false)
 
 
 @pytest.mark.parametrize("is_true", [True, False])
@@ -126,10 +132,7 @@ def test_the_caption_of_a_negative_detection_row_is_a_negative(is_true, toy, tmp
     [data] = load_examples("toy_scenes/detection", needs_images=False)
     example = next(each for each in data.examples if each.positive is is_true)
     data.examples[:] = [example]
-    pq.write_table(pa.table({"caption": [example.captions[0]]}), tmp_path / "corpus.parquet")
-    step = search_step([data], 1.0, "caption", None)
-    outcomes = list(run(find_shards([str(tmp_path / "corpus.parquet")]), step, tmp_path / "out"))
-    numbers = summarise([data], outcomes)["examples"]["toy_scenes/detection"]
+    numbers = search(data, example.captions[0], tmp_path / "set")["examples"]["toy_scenes/detection"]
     assert (numbers["same caption"], numbers["negative caption"]) == (is_true, not is_true)
 
 

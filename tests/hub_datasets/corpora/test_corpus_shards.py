@@ -106,16 +106,22 @@ def test_a_finished_shard_is_kept_until_it_or_the_settings_change(corpus, tmp_pa
     assert kept(copy, 1, "other", pattern=f"{tmp_path}/corpus-1.parquet") == [False]
 
 
-def test_parts_and_processes_give_what_one_run_gives(corpus, tmp_path):
+def test_processes_give_what_one_process_gives(corpus, tmp_path):
+    for workers in (1, 2):
+        outcomes = run(find_shards([corpus]), step(), tmp_path / f"{workers}", workers=workers)
+        assert sorted(outcome.shard for outcome in outcomes) == sorted(find_shards([corpus]))
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+
+
+def test_parts_give_what_one_run_gives(corpus, tmp_path):
     command = ["corpus", "generate", corpus, "--kind", "swap_obj", "--out"]
     for part, done in {"2/3": 1, "1/3": 2, "3/3": 1, "5/5": 0}.items():
         result = invoke(*command, tmp_path / "parts", "--shard", part)
         assert f"{done} shards done" in result.output, result.output
         assert not (tmp_path / "parts" / "candidates.json").exists()
     assert "0 shards done, 4 were done before" in invoke(*command, tmp_path / "parts").output
-    pooled = invoke(*command, tmp_path / "pooled", "--workers", 2)
-    assert "4 shards done" in pooled.output, (pooled.output, pooled.exception)
-    assert contents(tmp_path / "parts") == contents(tmp_path / "pooled")
+    assert "4 shards done" in invoke(*command, tmp_path / "whole").output
+    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
     assert len(contents(tmp_path / "parts")) == 5
 
 

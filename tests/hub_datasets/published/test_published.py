@@ -1,7 +1,6 @@
 """The papers' tables: typed twice from the papers, with scores and models that exist."""
 
 import re
-import unicodedata
 
 import pytest
 from published_again import AGAIN, as_typed_again
@@ -9,64 +8,11 @@ from published_again import AGAIN, as_typed_again
 from vl_assay.hub_datasets import get_benchmark
 from vl_assay.hub_datasets.core.benchmarks import get_task
 from vl_assay.hub_datasets.published.inventory import STATES, paper_names, read_inventory
-from vl_assay.hub_datasets.published.tables import NOTHING, STATISTIC, all_tables, get_table
+from vl_assay.hub_datasets.published.tables import STATISTIC, all_tables, get_table
 from vl_assay.metrics.functional.aro import SPATIAL, VERBS
 from vl_assay.model_wrappers import family_names
 
 TABLES = list(all_tables().values())
-# Tables whose text has tabs and no other numbers, such as sizes of models.
-TABBED = [table for table in TABLES if not table.name.startswith("aro") and table.name != "sugarcrepe-6"]
-
-
-@pytest.fixture(scope="module")
-def papers(shared_data):
-    """A function from a paper to the lines of its text."""
-    folder = shared_data / "papers"
-    if not folder.is_dir():
-        pytest.skip(f"the texts of the papers are not in {folder}")
-    listed = [line.split("|")[1:3] for line in (folder / "README.md").read_text().splitlines() if ".txt" in line]
-
-    def lines(paper):
-        [name] = [file.strip() for file, title in listed if title.strip().startswith(paper.title)]
-        text = unicodedata.normalize("NFKC", (folder / name).read_text(encoding="utf-8"))
-        return [*text.splitlines(), ""]
-
-    return lines
-
-
-def block(lines, number, below):
-    """The cells of the lines with tabs that stand directly below or above the caption of a table."""
-    [caption] = [n for n, line in enumerate(lines) if re.match(rf"Table {number}[:.] ", line)]
-    place, step = (caption + 1, 1) if below else (caption - 1, -1)
-    while "\t" not in lines[place]:
-        place += step
-    found = []
-    while lines[place].strip():
-        found.append(lines[place])
-        place += step
-    return [
-        [re.sub(r"</?b>|\(-[\d.]+\)|^\([a-f]\) ", "", cell).strip() for cell in line.split("\t")]
-        for line in (found if below else found[::-1])
-    ]
-
-
-def as_printed(table):
-    """The values of a table in the paper's order, line by line, without labels."""
-    rows = [row.printed for row in table.rows]
-    lines = zip(*rows, strict=True) if table.transposed else rows
-    return [value for line in lines for value in line if value != NOTHING]
-
-
-def test_values_are_all_those_of_the_papers_lines_in_their_order(papers):
-    for table in TABBED:
-        lines = block(papers(table.paper), table.number, below=table.name.startswith("sugarcrepe"))
-        if table.name == "tricd-1":  # the text has one column twice, under the two words of a header
-            assert all(cells[3] == cells[4] for cells in lines[1:])
-            lines = [[*cells[:4], *cells[5:]] for cells in lines]
-        values = [cell for cells in lines for cell in cells if re.fullmatch(r"\d[\d,]*(\.\d+)?[kKMB]?", cell)]
-        if table.name == "tricd-2":  # whose first column is text
-            values = [cell for cells in lines[1:] for cell in cells[1:]]
-        assert as_printed(table) == values, table.name
 
 
 def test_every_table_was_typed_a_second_time_and_is_equal_cell_by_cell():
@@ -100,8 +46,9 @@ def test_tables_name_scores_models_and_folders_that_exist():
         }
 
 
-@pytest.mark.usefixtures("papers")
 def test_every_table_and_figure_of_the_papers_has_a_state(shared_data):
+    if not (shared_data / "papers").is_dir():
+        pytest.skip(f"the texts of the papers are not in {shared_data}")
     files = {"000": "sugarcrepe", "001": "sugarcrepe", "002": "tricd", "003": "hard-positives", "004": "aro"}
     printed = {
         (paper, f"{kind} {number}")

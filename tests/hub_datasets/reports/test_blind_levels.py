@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from vl_assay import hub_datasets, space_app
+from vl_assay import hub_datasets
 from vl_assay.hub_datasets.authoring.audit.blind import shipped_levels
 from vl_assay.hub_datasets.authoring.audit.summaries import read_audit
-from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.space_app.board.entries import BoardColumn
+from vl_assay.space_app.board.launch import shipped_results
 from vl_assay.space_app.pages.cards import blind_level
 
 _FOLDER = Path(hub_datasets.__path__[0])
@@ -18,7 +18,6 @@ _TASKS = [
     for path in sorted(_FOLDER.glob("*/blind.json"))
     for task in json.loads(path.read_text("utf-8"))["tasks"]
 ]
-_LAUNCHED = sorted(Path(space_app.__path__[0], "launch").glob("*.parquet"))
 
 
 @pytest.mark.parametrize(("benchmark", "task"), _TASKS)
@@ -37,9 +36,9 @@ def test_cards_audits_and_pages_show_the_level_of_the_package(benchmark, task):
         assert f"| {100 * best:.1f} (" in (_FOLDER / benchmark / "README.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("path", _LAUNCHED, ids=lambda path: path.stem)
-def test_predictions_of_the_leaderboard_carry_the_level_of_the_package(path):
-    predictions = read_predictions(path)
-    shipped = shipped_levels(predictions.benchmark).get(predictions.task)
-    if shipped is not None:
-        assert predictions.metadata["benchmark"]["blind"] == shipped["metrics"]
+def test_results_of_the_leaderboard_carry_the_level_of_the_package():
+    results = shipped_results()
+    assert results
+    for result in results:
+        shipped = shipped_levels(result.benchmark["name"]).get(result.benchmark["task"])
+        assert shipped is None or result.benchmark["blind"] == shipped["metrics"]

@@ -130,7 +130,7 @@ def test_text_alone_is_the_level_that_comes_with_the_package_or_else_that_of_the
     assert known["object"].text_alone == pytest.approx((mean - 0.5) / 0.5)
 
 
-@pytest.mark.parametrize("blind", [None, "x", {"aro_itm": {"per_category": {"order": {"accuracy": 7}}}}])
+@pytest.mark.parametrize("blind", [None, "x", {"itm_accuracy": {"per_category": {"order": {"accuracy": 7}}}}])
 def test_without_a_valid_level_text_alone_is_unknown(tmp_path, blind):
     file = write(tmp_path / "o.parquet", order([[2.0, 1, 1, 1, 1]] * 9), "toy_scenes", "order", blind=blind)
     [score] = read_skill_profile([file], **QUICK).scores
@@ -188,13 +188,6 @@ def test_the_document_has_each_tasks_skills_and_the_benchmarks_without():
     without = [name for name in benchmark_names() if name not in dict(tasks)]
     assert without == ["imagecode", "naturalbench", "retrieval", "zero_shot"]
     assert f"Without a skill: {', '.join(without)}." in text
-
-
-def test_the_command_prints_the_verdict_first(tmp_path):
-    rows = pairs("add_obj", [RIGHT] * 40) + pairs("add_att", [WRONG, RIGHT] * 20, "other")
-    path = write(tmp_path / "itm.parquet", rows, "toy_scenes", "itm")
-    text = invoke("skills", str(path)).output
-    assert " ".join(text.split()).index("is strongest in object") < text.index("┃")
 
 
 CAUTIONED = [name for name in benchmark_names() if get_benchmark(name).caution]
