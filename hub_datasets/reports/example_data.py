@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.common.errors import DataError, UnknownNameError, VLAssayError
+from ...metrics.common.storage import with_home
 from ...metrics.records.predictions import Predictions
 from ...metrics.results.errors.outcomes import ExampleData, Thumbnail
 from ..core.benchmarks import get_benchmark, get_task
@@ -35,7 +36,7 @@ def example_data(predictions: Predictions, data_dir: str | Path | None = None, *
     Raises:
         DataError: the folder `data_dir` does not exist.
     """
-    if data_dir is not None and not Path(data_dir).expanduser().is_dir():
+    if data_dir is not None and not with_home(data_dir).is_dir():
         raise DataError(f"the data folder {data_dir} is not a folder")
     note = ""
     if images:
@@ -84,7 +85,7 @@ def _load_predicted(predictions: Predictions, data_dir: str | Path | None, *, ne
     """Load the data of the task of predictions, see `example_data`; raise a `DataError` if they differ."""
     task = get_task(predictions.benchmark, predictions.task)
     configs = _configs(predictions, task.configs)
-    built = data_dir is not None and (Path(data_dir).expanduser() / BUILD_FILE).is_file()
+    built = data_dir is not None and (with_home(data_dir) / BUILD_FILE).is_file()
     parts = [task.name] if list(configs) == list(task.configs) else configs
     references = (
         [str(Path(str(data_dir)).absolute())] if built else [f"{predictions.benchmark}/{config}" for config in parts]

@@ -11,7 +11,7 @@ from ...hub_datasets.published.inventory import Item, paper_names, read_inventor
 from ...hub_datasets.published.tables import PublishedTable, all_tables
 from ...metrics.common.documents import Markdown, Part, in_a_line, simple_table, to_markdown
 from ...metrics.common.errors import UnknownNameError, VLAssayError
-from ...metrics.common.storage import write_text
+from ...metrics.common.storage import with_home, write_text
 from ...metrics.results.compute import check_options
 from .analyses import ANALYSES, AnalysisInput, derived
 from .comparison import Reproduction
@@ -68,7 +68,7 @@ def reproduce_all(
             known = dict.fromkeys(row.name for table in tables.values() for row in table.rows if row.run.is_model)
             raise UnknownNameError("row of the papers' tables", label, list(known))
     data = None if data_dir is None else existing_folder(data_dir)
-    folder, scanned = Path(out).expanduser(), [] if predictions is None else scan_predictions(predictions)
+    folder, scanned = with_home(out), [] if predictions is None else scan_predictions(predictions)
     arguments = {"predictions": scanned, "data_dir": data, "weights": weights, "options": options, "progress": False}
     arguments |= {"ties": ties, "confidence": confidence}
     made = {name: _compare(table, folder / name, use, arguments) for name, table in tables.items()}

@@ -19,6 +19,7 @@ from ...hub_datasets.core.build import sources_folder
 from ...hub_datasets.published.tables import PublishedRow, PublishedTable, get_table
 from ...hub_datasets.sources.availability import source_problems
 from ...metrics.common.errors import DataError, ModelError, PredictionsError, UnknownNameError
+from ...metrics.common.storage import with_home
 from ...metrics.common.user_files import list_files
 from ...metrics.records.predictions import read_predictions
 from ...metrics.results.compute import check_options
@@ -94,7 +95,7 @@ def reproduce(
     if reason := published.why_not():
         raise ModelError(f"no value of {table} can be computed here: {reason}")
     is_folder = isinstance(predictions, str | Path)
-    folder = Path(out or (is_folder and predictions) or default_folder(table)).expanduser()
+    folder = with_home(out or (is_folder and predictions) or default_folder(table))
     if published.is_statistics:
         result = compare_statistics(published, scoring.get("data_dir"), scoring.get("options"))
         result.write(folder)
@@ -165,7 +166,7 @@ def plan_rows(
     by_label = partial(rows_named, table, required=True)
     instead = {row.name: model for label, model in (use or {}).items() for row in by_label(label)}
     rows = table.rows if models is None else [row for label in models for row in by_label(label)]
-    folder = Path(weights).expanduser()
+    folder = with_home(weights)
     return {row.name: _plan_row(row, instead.get(row.name), folder) for row in table.rows if row in rows}
 
 
@@ -212,7 +213,7 @@ def scan_predictions(folder: str | Path) -> list[ScannedPredictions]:
     Raises:
         PredictionsError: no such folder, or a damaged file.
     """
-    folder = Path(folder).expanduser()
+    folder = with_home(folder)
     if not folder.is_dir():
         raise PredictionsError(f"there is no folder {folder} to take predictions from")
     scanned = []
@@ -252,7 +253,7 @@ def _belongs_to(row: PublishedRow, model: Mapping[str, Any], plan: RowPlan) -> b
     family, separator, checkpoint = plan.model.partition(":")
     if not separator:
         family, checkpoint = model.get("family"), plan.model
-    if (path := Path(checkpoint).expanduser()).exists():
+    if (path := with_home(checkpoint)).exists():
         checkpoint = path.resolve().name
     settings = dict(plan.settings)
     if weights := settings.pop("pretrained", ""):
