@@ -26,10 +26,7 @@ def reproduce(
     table: Annotated[str | None, typer.Argument(help="Its name, such as sugarcrepe-6; all are listed if none.")] = None,
     all_: Annotated[
         bool,
-        typer.Option(
-            "--all",
-            help="A page for each paper, with all tables and figures; models run only with --use.",
-        ),
+        typer.Option("--all", help="A page for each paper, with all tables and figures; models run only with --use."),
     ] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False,
     models: Annotated[
@@ -72,6 +69,7 @@ def reproduce(
         "data_dir": data_dir,
         "weights": weights,
         "options": parse_options(option, allow_missing=False),
+        "dtype": dtype,
         "ties": ties,
         "confidence": confidence,
     }
@@ -91,7 +89,7 @@ def reproduce(
             return
         if join().is_main:
             _print_published(table, models, predictions is not None, arguments["use"], weights)
-        result = reproduction.reproduce(table, models=models, out=out, seeds=drawn, dtype=dtype, **arguments)
+        result = reproduction.reproduce(table, models=models, out=out, seeds=drawn, **arguments)
     if result is None:
         return
     result.print()

@@ -37,6 +37,7 @@ def reproduce_all(
     data_dir: str | Path | None = None,
     weights: str | Path = ".",
     options: Mapping[str, Any] | None = None,
+    dtype: str | None = None,
     ties: str | None = None,
     confidence: float = 0.95,
 ) -> list[ItemResult]:
@@ -53,6 +54,7 @@ def reproduce_all(
         data_dir: the user's own copies of the sources, a folder for each benchmark.
         weights: the folder with released answers, such as ``gpt-4v-results``.
         options: fields of the builders' configurations.
+        dtype: as for `predict`, of the models of `use`.
         ties, confidence: as for `report`.
 
     Returns:
@@ -70,7 +72,7 @@ def reproduce_all(
     data = None if data_dir is None else existing_folder(data_dir)
     folder, scanned = with_home(out), [] if predictions is None else scan_predictions(predictions)
     arguments = {"predictions": scanned, "data_dir": data, "weights": weights, "options": options, "progress": False}
-    arguments |= {"ties": ties, "confidence": confidence}
+    arguments |= {"dtype": dtype, "ties": ties, "confidence": confidence}
     made = {name: _compare(table, folder / name, use, arguments) for name, table in tables.items()}
     compared = {name: result for name, result in made.items() if isinstance(result, Reproduction)}
     source = AnalysisInput(scanned, compared, data, options)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,8 @@ from ...hub_datasets.sources.availability import source_problems
 from ...metrics.common.errors import DataError, ModelError, PredictionsError, UnknownNameError
 from ...metrics.common.storage import with_home
 from ...metrics.common.user_files import list_files
-from ...metrics.records.predictions import read_predictions
+from ...metrics.records.predictions import file_hash, read_predictions
+from ...metrics.records.results import Result
 from ...metrics.results.compute import check_options
 from ..engine.distributed import join
 from ..engine.families import family_constants
@@ -91,7 +92,7 @@ def reproduce(
         VLAssayError: an unknown table, label or option, data that cannot be used, a full disk; or nothing to compare.
     """
     check_options(ties=ties, confidence=confidence)
-    published = get_table(table)
+    published, drawn = get_table(table), list(seeds)
     if reason := published.why_not():
         raise ModelError(f"no value of {table} can be computed here: {reason}")
     is_folder = isinstance(predictions, str | Path)
@@ -115,7 +116,7 @@ def reproduce(
     for row in published.rows:
         if row.name in plans and row.name not in files and not plans[row.name].why:
             try:
-                files[row.name] = _run_row(published, row, plans[row.name], folder / row.folder, list(seeds), scoring)
+                files[row.name] = _run_row(published, row, plans[row.name], folder / row.folder, drawn, scoring)
             except ModelError as error:
                 failed[row.name] = str(error)
     models_of = {row.name for row in published.rows if row.run.is_model}
@@ -140,10 +141,16 @@ def _evaluate(
     results, comparisons = {}, []
     for row in (row for row in table.rows if row.name in files):
         row_ties = ties or _ties(row, files[row.name])
-        evaluated = report(files[row.name], parts=False, ties=row_ties, confidence=confidence)
+        evaluated = _evaluated(tuple((file, file_hash(file)) for file in files[row.name]), row_ties, confidence)
         results[row.name] = [result for result in evaluated if result.metric in table.metrics]
         comparisons += compare(table, row, results[row.name])
     return comparisons, [*remarks(results, comparisons)]
+
+
+@lru_cache(512)
+def _evaluated(files: Sequence[tuple[Path, str]], ties: str | None, confidence: float) -> Sequence[Result]:
+    """Return the results of files, given with their hashes; once for all tables that show them."""
+    return report([file for file, _ in files], parts=False, ties=ties, confidence=confidence)
 
 
 def _ties(row: PublishedRow, files: Iterable[Path]) -> str | None:

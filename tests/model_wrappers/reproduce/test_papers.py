@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sources_sugarcrepe
 from console import invoke
 from huggingface_hub import constants
 from reproduce_support import matching, sugarcrepe_predictions, write
@@ -16,7 +17,7 @@ from vl_assay.hub_datasets.sources.network import without_network
 from vl_assay.metrics.common.documents import bullets, simple_table, to_markdown
 from vl_assay.metrics.common.errors import DataError, UnknownNameError
 from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
-from vl_assay.model_wrappers.reproduce import analyses
+from vl_assay.model_wrappers.reproduce import analyses, papers
 from vl_assay.model_wrappers.reproduce.analyses import AnalysisInput
 from vl_assay.model_wrappers.reproduce.comparison import examples_of
 from vl_assay.model_wrappers.reproduce.papers import reproduce_all
@@ -76,6 +77,14 @@ def test_what_cannot_be_made_says_why(made):
     with pytest.raises(DataError, match=r"the data folder .*nowhere is not a folder"):
         reproduce_all(folder, data_dir=folder / "nowhere")
     assert "--all is of every table" in str(invoke("reproduce", "sugarcrepe-6", "--all").exception)
+
+
+def test_the_dtype_is_that_of_the_models_that_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(papers, "all_tables", lambda: {"sugarcrepe-6": get_table("sugarcrepe-6")})
+    options = sources_sugarcrepe.make(tmp_path / "data" / "sugarcrepe")
+    where = {"data_dir": tmp_path / "data", "options": options, "use": {"RN50": "mock:shuffled"}}
+    texts = [result.text for result in reproduce_all(tmp_path / "out", dtype="flaot16", **where)]
+    assert sum("unknown dtype 'flaot16'" in text for text in texts) == 1
 
 
 def test_without_the_network_nothing_is_downloaded_until_the_end():
