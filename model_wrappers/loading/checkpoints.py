@@ -291,7 +291,7 @@ def folder_hash(folder: Path) -> str:
     Hidden files and the records of fine-tuning are left out.
     """
     digest = hashlib.sha256()
-    for file in sorted(path.relative_to(folder) for path in folder.rglob("*")):
+    for file in sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file()):
         if file.suffix in _LOADED and not file.parts[0].startswith(".") and file.parts[0] != _RECORDS:
             digest.update(str(file).encode() + b"\0" + bytes.fromhex(file_hash(folder / file)))
     return f"sha256:{digest.hexdigest()}"
