@@ -90,10 +90,10 @@ def errors(
     from ...metrics.results.errors.analysis import errors as analyse
     from .example_data import example_data
 
-    folder, own = None if data_dir is None else str(with_home(data_dir).absolute()), ""
-    if folder is not None and (own := adopt(folder)) != folder:
+    folder, name = None if data_dir is None else str(with_home(data_dir).absolute()), ""
+    if folder is not None and (name := adopt(folder)) != folder:
         folder = None  # the folder of a benchmark outside the package, whose builder finds its images
-    return analyse(*predictions, data=lambda each: example_data(each, folder, images=images, own=own), **options)
+    return analyse(*predictions, data=lambda each: example_data(each, folder, images=images, adopted=name), **options)
 
 
 def captions_of(predictions: Predictions) -> Mapping[str, Sequence[str]]:

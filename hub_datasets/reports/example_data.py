@@ -23,7 +23,7 @@ _THREADS = 4
 
 
 def example_data(
-    predictions: Predictions, data_dir: str | Path | None = None, *, images: bool = True, own: str = ""
+    predictions: Predictions, data_dir: str | Path | None = None, *, images: bool = True, adopted: str = ""
 ) -> ExampleData:
     """Load the captions and images of the examples of predictions; images are never downloaded.
 
@@ -31,7 +31,7 @@ def example_data(
         predictions: they name the benchmark, its task, its options and its fingerprint.
         data_dir: the user's copy of the sources, or a folder that `build` wrote.
         images: whether to look for images.
-        own: a benchmark whose builder looks for its images, even if it has to build its datasets again.
+        adopted: a benchmark whose builder looks for its images, even if it has to build its datasets again.
 
     Returns:
         The loaded data; its note names what is missing, and why.
@@ -44,7 +44,7 @@ def example_data(
     note = ""
     if images:
         try:
-            if data_dir is None and predictions.benchmark != own and not _is_here(predictions):
+            if data_dir is None and predictions.benchmark != adopted and not _is_here(predictions):
                 raise DataError("give the folder of the images (--data-dir)")
             return describe(_load_predicted(predictions, data_dir, needs_images=True))
         except (VLAssayError, OSError) as error:
