@@ -35,6 +35,7 @@ class PhraseItem(NamedTuple):
     """A phrase for which boxes are drawn: the characters of a caption from `start` up to, not including, `end`."""
 
     id: str
+    caption_id: str
     image: str
     caption: str
     start: int
@@ -66,7 +67,7 @@ def read_phrases(path: str | Path) -> list[PhraseItem]:
                 raise DataError(f"{name}: the phrase {phrase!r} is no object with text, start and end")
             start, end = phrase.get("start"), phrase.get("end")
             if isinstance(start, int) and isinstance(end, int) and 0 <= start < end:
-                item = PhraseItem(f"{row.id}#{index}", row.image, row.caption, start, end)
+                item = PhraseItem(f"{row.id}#{index}", row.id, row.image, row.caption, start, end)
                 if item.text == phrase.get("text"):
                     items.append(item)
                     continue

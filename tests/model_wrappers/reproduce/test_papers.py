@@ -84,7 +84,7 @@ def test_the_dtype_is_that_of_the_models_that_run(tmp_path, monkeypatch):
     options = sources_sugarcrepe.make(tmp_path / "data" / "sugarcrepe")
     where = {"data_dir": tmp_path / "data", "options": options, "use": {"RN50": "mock:shuffled"}}
     texts = [result.text for result in reproduce_all(tmp_path / "out", dtype="flaot16", **where)]
-    assert sum("unknown dtype 'flaot16'" in text for text in texts) == 1
+    assert any("unknown dtype 'flaot16'" in text for text in texts)
 
 
 def test_without_the_network_nothing_is_downloaded_until_the_end():
