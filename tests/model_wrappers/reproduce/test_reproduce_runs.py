@@ -97,7 +97,8 @@ def test_a_table_of_several_benchmarks_runs_those_whose_data_are_there(tmp_path)
     assert shuffled.deviation is not None
     assert len(result.comparisons) == 2 * 16
     # Table 6 of ARO has the same sets, and tasks of ARO itself, whose data are not here.
-    cells = cells_of(reproduce("aro-6", models=["CLIP"], predictions=tmp_path / "out", use={"CLIP": MOCK}))
+    runs = tmp_path / "out" / "CLIP-COCO-Image-Shuffle"
+    cells = cells_of(reproduce("aro-6", models=["CLIP"], predictions=runs, use={"CLIP": MOCK}))
     assert cells["COCO Text R@1"].ours == plain.ours
     assert cells["VG-Relation"].why == "no predictions of aro/relation"
     assert cells["ImageNet"].why.startswith("the paper does not say how it classifies")
