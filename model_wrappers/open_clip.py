@@ -33,6 +33,7 @@ from safetensors.torch import save_model
 
 from ..hub_datasets.core.pretrained import check_file, check_folder, read_json
 from ..metrics.common.errors import ModelError, UnknownNameError
+from ..metrics.common.storage import with_home
 from .engine.families import import_library
 from .engine.protocol import LoadOptions, ModelInfo, choose
 from .loading.checkpoints import folder_hash, loading_errors, torch_dtype
@@ -143,7 +144,7 @@ class WeightsSource(NamedTuple):
     def shown(self) -> str:
         """The name in predictions, without local folders."""
         if self.model.startswith("local-dir:"):
-            return f"local-dir:{Path(self.model.partition(':')[2]).expanduser().resolve().name}"
+            return f"local-dir:{with_home(self.model.partition(':')[2]).resolve().name}"
         weights = f" (pretrained={self.file.name})" if self.file else f"/{self.tag}" if self.tag else ""
         return self.model + weights
 
@@ -206,10 +207,10 @@ def find_source(library: Any, checkpoint: str, given: str) -> WeightsSource:
     if name not in models:
         name, _, tag = checkpoint.rpartition("/")
         name = name.replace("/", "-")
-    if name not in models and Path(checkpoint).expanduser().is_dir():
+    if name not in models and with_home(checkpoint).is_dir():
         raise ModelError(f"{checkpoint} is a folder; name it open_clip:local-dir:{checkpoint}")
     if name not in models:
-        check_folder(Path(checkpoint).expanduser())
+        check_folder(with_home(checkpoint))
         close = difflib.get_close_matches(name or checkpoint, models) or models[:3]
         raise ModelError(
             f"open_clip has no model {name or checkpoint!r}; perhaps {', '.join(close)}; see open_clip.list_models()"
@@ -221,7 +222,7 @@ def find_source(library: Any, checkpoint: str, given: str) -> WeightsSource:
             f"{', '.join(tags) or '(none published)'}; or open_clip:{name} with the setting pretrained=FILE"
         )
     if given:
-        file = Path(given).expanduser()
+        file = with_home(given)
         if not file.is_file():
             raise ModelError(f"no file of weights at pretrained={given}")
         return WeightsSource(name, file=file, published=row or find_published(file))

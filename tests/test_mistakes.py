@@ -45,6 +45,8 @@ def test_an_audit_that_could_not_be_written_is_not_begun(tmp_path, monkeypatch):
         ("run demo-clp", "unknown model 'demo-clp'. Did you mean 'demo-clip'"),
         ("run toy_scenes", "toy_scenes is a benchmark; the model comes first"),
         ("run clip:./nowhere", "there is no file or folder ./nowhere"),
+        ("run ~nosuchuser/model", "there is no file or folder ~nosuchuser/model"),
+        ("run demo-clip ~nosuchuser/data", "there is no folder ~nosuchuser/data"),
         ("run demo-clip sugarcrepe", r"sugarcrepe/add_att has to be downloaded, and http\S* cannot be reached"),
         ("run demo-clip sugarcrepe --data-dir .", r"sugarcrepe/add_att has to be downloaded, as \. lacks it"),
         ("report a.parquet --model-card notes.txt", "notes.txt is not a README.md"),

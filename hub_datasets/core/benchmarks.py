@@ -21,6 +21,7 @@ from typing import Any
 
 from ...metrics.common.errors import DataError, UnknownNameError, check_known
 from ...metrics.common.plugins import plugins
+from ...metrics.common.storage import with_home
 
 TASK_TYPES = ("matching", "text_similarity", "retrieval", "detection", "vqa")
 # The skills that examples test, with their descriptions; `Task.skills` maps to these.
@@ -233,7 +234,7 @@ def adopt(reference: str) -> str:
     """
     if reference.partition("/")[0] in benchmark_names():
         return reference
-    path = Path(reference).expanduser().resolve()
+    path = with_home(reference).resolve()
     folder = path if path.exists() else path.parent
     # A dataset repository, which has build.json, is data: no script in it runs.
     if (folder / "build.json").exists() or not all((folder / name).is_file() for name in _NEEDED):

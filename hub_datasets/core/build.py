@@ -36,6 +36,7 @@ from ...metrics.common.storage import (
     new_folder,
     read_error,
     readable,
+    with_home,
     writable_cache,
     write_atomically,
 )
@@ -222,7 +223,7 @@ def _remembered(benchmark: str) -> Path:
 
 def existing_folder(data_dir: str | Path) -> Path:
     """Return the folder of the user's own sources; raise a `DataError` if it is not a folder or cannot be read."""
-    folder = Path(data_dir).expanduser()
+    folder = with_home(data_dir)
     with readable(folder):
         if not folder.is_dir():
             raise DataError(f"the data folder {data_dir} is not a folder")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.common.errors import DataError
-from ...metrics.common.storage import readable, writable_cache
+from ...metrics.common.storage import readable, with_home, writable_cache
 from ...metrics.records.predictions import is_predictions
 from ...metrics.records.schema import caption_key
 from .benchmarks import (
@@ -249,7 +249,7 @@ def load_examples(
     """
     reference = adopt(reference)
     if _is_folder(reference):
-        folder = Path(reference).expanduser()
+        folder = with_home(reference)
         record = read_build(folder)
         name = record["benchmark"]
         chosen = get_benchmark(name).select_built(record["configs"], task_types)
@@ -303,7 +303,7 @@ def _is_folder(reference: str) -> bool:
     """Return whether a reference names a folder: "./sugarcrepe" does, "sugarcrepe" names the benchmark."""
     if reference.partition("/")[0] in benchmark_names():
         return False
-    if Path(reference).expanduser().is_dir():
+    if with_home(reference).is_dir():
         return True
     if reference.startswith((".", "/", "~")):
         raise DataError(f"there is no folder {reference}; name one that `vl-assay build` wrote, or a benchmark")

@@ -60,11 +60,8 @@ def space_files(folder: Path) -> dict[str, Path | bytes]:
         for name in _FOLDERS[: max(imported)]
         for inside, path in files_in(PACKAGE / name).items()
     }
-    requirements = (
-        space_files["requirements.txt"].read_text(encoding="utf-8")
-        if "requirements.txt" in space_files
-        else _REQUIREMENTS
-    )
+    file = space_files.get("requirements.txt")
+    requirements = file.read_text(encoding="utf-8") if file else _REQUIREMENTS
     card = space_files["README.md"].read_text(encoding="utf-8")
     python = f'"{sys.version_info.major}.{sys.version_info.minor}"'
     try:

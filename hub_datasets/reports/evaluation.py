@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...metrics.common.errors import PredictionsError
+from ...metrics.common.storage import with_home
 from ...metrics.records.predictions import Predictions, prediction_files
 from ...metrics.results.compare import Comparison
 from ...metrics.results.compare import compare as _compare
@@ -89,9 +90,10 @@ def errors(
     from ...metrics.results.errors.analysis import errors as analyse
     from .example_data import example_data
 
-    if data_dir is not None and adopt(str(data_dir)) != str(data_dir):
-        data_dir = None  # the folder of a benchmark outside the package, which is known now
-    return analyse(*predictions, data=lambda each: example_data(each, data_dir, images=images), **options)
+    folder, name = None if data_dir is None else str(with_home(data_dir).absolute()), ""
+    if folder is not None and (name := adopt(folder)) != folder:
+        folder = None  # the folder of a benchmark outside the package, whose builder finds its images
+    return analyse(*predictions, data=lambda each: example_data(each, folder, images=images, adopted=name), **options)
 
 
 def captions_of(predictions: Predictions) -> Mapping[str, Sequence[str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.common.errors import DataError, UnknownNameError, VLAssayError
+from ...metrics.common.storage import with_home
 from ...metrics.records.predictions import Predictions
 from ...metrics.results.errors.outcomes import ExampleData, Thumbnail
 from ..core.benchmarks import get_benchmark, get_task
@@ -21,13 +22,16 @@ _SIDE = 192
 _THREADS = 4
 
 
-def example_data(predictions: Predictions, data_dir: str | Path | None = None, *, images: bool = True) -> ExampleData:
+def example_data(
+    predictions: Predictions, data_dir: str | Path | None = None, *, images: bool = True, adopted: str = ""
+) -> ExampleData:
     """Load the captions and images of the examples of predictions; images are never downloaded.
 
     Args:
         predictions: they name the benchmark, its task, its options and its fingerprint.
         data_dir: the user's copy of the sources, or a folder that `build` wrote.
         images: whether to look for images.
+        adopted: a benchmark whose builder looks for its images, even if it has to build its datasets again.
 
     Returns:
         The loaded data; its note names what is missing, and why.
@@ -35,12 +39,12 @@ def example_data(predictions: Predictions, data_dir: str | Path | None = None, *
     Raises:
         DataError: the folder `data_dir` does not exist.
     """
-    if data_dir is not None and not Path(data_dir).expanduser().is_dir():
+    if data_dir is not None and not with_home(data_dir).is_dir():
         raise DataError(f"the data folder {data_dir} is not a folder")
     note = ""
     if images:
         try:
-            if data_dir is None and not _is_here(predictions):
+            if data_dir is None and predictions.benchmark != adopted and not _is_here(predictions):
                 raise DataError("give the folder of the images (--data-dir)")
             return describe(_load_predicted(predictions, data_dir, needs_images=True))
         except (VLAssayError, OSError) as error:
@@ -84,7 +88,7 @@ def _load_predicted(predictions: Predictions, data_dir: str | Path | None, *, ne
     """Load the data of the task of predictions, see `example_data`; raise a `DataError` if they differ."""
     task = get_task(predictions.benchmark, predictions.task)
     configs = _configs(predictions, task.configs)
-    built = data_dir is not None and (Path(data_dir).expanduser() / BUILD_FILE).is_file()
+    built = data_dir is not None and (with_home(data_dir) / BUILD_FILE).is_file()
     parts = [task.name] if list(configs) == list(task.configs) else configs
     references = (
         [str(Path(str(data_dir)).absolute())] if built else [f"{predictions.benchmark}/{config}" for config in parts]

@@ -12,7 +12,7 @@ import fsspec
 
 from ...metrics.common import user_files
 from ...metrics.common.errors import DataError
-from ...metrics.common.storage import readable
+from ...metrics.common.storage import readable, with_home
 from ..core.build import MissingSourceError
 from .downloads import DownloadError, download, looked_in
 from .records import Row, check_row_count, check_rows, parse_records, with_remedy
@@ -146,7 +146,7 @@ def data_folder(data_dir: str | None, remedy: str, *, is_needed: bool = True) ->
         if is_needed:
             raise MissingSourceError(f"The sources have to be your own copy, passed as data_dir. {remedy}.")
         return None
-    folder = Path(data_dir).expanduser().absolute()
+    folder = with_home(data_dir).absolute()
     with readable(folder):
         if not folder.is_dir():
             raise MissingSourceError(f"data_dir {folder} is not a folder. {remedy}.")

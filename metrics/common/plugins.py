@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from .errors import VLAssayError
+from .storage import with_home
 
 VARIABLE = "VL_ASSAY_PLUGINS"
 _PACKAGES = {"benchmarks": "hub_datasets", "metrics": "metrics", "families": "model_wrappers"}
@@ -38,7 +39,7 @@ def plugins(kind: str) -> dict[str, Path]:
     package = _PACKAGES[kind]
     folders: dict[str, Path] = {}
     if user_folder := os.environ.get(VARIABLE):
-        root = Path(user_folder).expanduser().absolute()
+        root = with_home(user_folder).absolute()
         if not root.is_dir():
             raise VLAssayError(f"{VARIABLE} names {user_folder}, which is no folder; correct it or unset it")
         paths = sorted((root / package).glob("[!._]*"))

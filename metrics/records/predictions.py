@@ -192,7 +192,7 @@ def _check_metadata(predictions: Predictions, name: str) -> None:
         ("benchmark", "task", str),
         ("benchmark", "rows", int),
         ("benchmark", "missing", list),
-        ("run", "truncated_captions", int),
+        *(("run", count, int) for count in ("truncated_captions", "no_answer", "answers", "requests")),
     ):
         values = predictions.metadata.get(section, {} if section == "run" else None)
         if not isinstance(values, dict):

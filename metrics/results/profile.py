@@ -146,14 +146,7 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
         if index == 0 and "chance" in levels:
             axes.axhline(levels["chance"], color=ink, linewidth=1, linestyle=_dash("chance"))
         if "blind" in levels:
-            axes.hlines(
-                levels["blind"],
-                index - 0.45,
-                index + 0.45,
-                color=ink,
-                linewidth=1,
-                linestyle=_dash("blind"),
-            )
+            axes.hlines(levels["blind"], index - 0.45, index + 0.45, color=ink, linewidth=1, linestyle=_dash("blind"))
     axes.set_xticks(range(len(panel.names)), _names(panel))
     axes.tick_params(axis="x", rotation=90 if len(panel.names) > _MOST_LEVEL_NAMES else 0)
     lower = "" if panel.first.higher_is_better else " (lower is better)"

@@ -91,7 +91,8 @@ class Report(Document, Sequence[Result]):
         paths = [path for sha256, path in self._paths.items() if sha256 not in scored] if self.results else []
         unread = (
             f"{result.model['name']}: {result.run['no_answer']:,} of "
-            f"{result.run.get('answers') or result.run['requests']:,} replies name no choice, and count as wrong."
+            f"{result.run.get('answers') or result.run.get('requests') or result.benchmark['rows']:,} replies name no "
+            "choice, and count as wrong."
             for result in self.results
             if result.run.get("no_answer")
         )

@@ -95,7 +95,7 @@ def check(model: str | Model, options: LoadOptions | None = None) -> ModelCheck:
             batch, which is not checked.
 
     Raises:
-        ModelError: it cannot be loaded, follows no protocol, or gives NaN.
+        ModelError: it cannot be loaded, follows no protocol of the tasks of toy_scenes, or gives NaN.
     """
     start = time.perf_counter()
     loaded: Any = load_model(model, options or LoadOptions()) if isinstance(model, str) else model
@@ -120,10 +120,10 @@ def _tasks(model: Model) -> list[TaskData]:
     able = abilities(model)
     if not able:
         raise ModelError(f"{model.info.name} follows none of the protocols in model_wrappers/engine/protocol.py")
-    samples_of_model = [
-        task_sample for task_type, samples in _SAMPLES.items() if task_type in able for task_sample in samples
-    ]
-    return [_sample(task, size) for reference, size in samples_of_model for task in load_examples(reference)]
+    samples = [sample for task_type in able for sample in _SAMPLES.get(task_type, ())]
+    if not samples:
+        raise ModelError(f"{model.info.name} does {' and '.join(able)}, of which toy_scenes has no task to check")
+    return [_sample(task, size) for reference, size in samples for task in load_examples(reference)]
 
 
 def _sample(task: TaskData, size: int) -> TaskData:
@@ -163,7 +163,7 @@ def _scores(model: Model, rows: Sequence[Row]) -> Iterator[Finding]:
             if not depends
         ]
         sees = "the caption alone: a text-only model" if isinstance(model, TextScorer) else "image and caption"
-        text = f"{' and '.join(lacking)}" if lacking else f"depend on {sees}"
+        text = " and ".join(lacking) if lacking else f"depend on {sees}"
         count = sum(scores.size for scores in pairs)
         yield Finding("scores", not lacking, f"{count} pairs of toy_scenes, finite, {text}")
     answers = np.array([row.score for row in rows if isinstance(row, VQARow)])

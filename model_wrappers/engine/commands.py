@@ -165,10 +165,7 @@ def run(
 
 @app.command()
 def check(
-    model: ModelName = "demo-clip",
-    dtype: Dtype = "float32",
-    revision: Revision = None,
-    setting: Settings = None,
+    model: ModelName = "demo-clip", dtype: Dtype = "float32", revision: Revision = None, setting: Settings = None
 ) -> None:
     """How was a model loaded, what do its scores depend on, and how fast is it? Run it first with a new model.
 

@@ -40,7 +40,7 @@ class RunConfig:
     model may change without changing its `info`.
 
     Raises:
-        ModelError: a batch size or a limit below 1.
+        ModelError: a batch size or a limit below 1, or fewer workers than 0.
         VLAssayError: no shard.
         UnknownNameError: a dtype, or a place of decoding, that does not exist.
     """
@@ -60,10 +60,9 @@ class RunConfig:
     progress: bool = True
 
     def __post_init__(self) -> None:
-        if self.limit is not None and self.limit < 1:
-            raise ModelError(f"the limit is {self.limit} examples; it must be 1 or more")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise ModelError(f"the batch size is {self.batch_size}; it must be 1 or more")
+        for name, least in (("limit", 1), ("batch_size", 1), ("workers", 0)):
+            if (value := getattr(self, name)) is not None and value < least:
+                raise ModelError(f"{name} is {value}; it must be {least} or more")
         check_known("dtype", [self.chosen_dtype], (*DTYPES, AUTO))
         check_known("place of decoding", [self.decode] if self.decode else [], (GPU,))
         if self.shard is not None:

@@ -18,7 +18,7 @@ from ...hub_datasets.sources.network import is_hub_reachable
 from ...metrics.common.errors import ModelError, check_known, similar
 from ...metrics.common.imports import gc_paused
 from ...metrics.common.plugins import plugins
-from ...metrics.common.storage import cache_error
+from ...metrics.common.storage import cache_error, with_home
 from .protocol import LoadOptions, Model
 from .results import PredictionsSource
 
@@ -164,7 +164,7 @@ def check_model(name: str) -> None:
         ModelError: a path where nothing is, or a name that can only be meant for another.
     """
     family, separator, checkpoint = name.partition(":")
-    if Path(name).expanduser().exists() or name in demo_names():
+    if with_home(name).exists() or name in demo_names():
         return
     if separator:
         check_known("model family", [family], family_names())
@@ -177,11 +177,7 @@ def check_model(name: str) -> None:
             raise ModelError(f"unknown model {name!r}. Did you mean {' or '.join(map(repr, close))}?")
     is_path = checkpoint.startswith((".", "/", "~")) or checkpoint.endswith(WEIGHTS)
     # A family without model types, such as precomputed, raises its own error for a missing file.
-    if (
-        is_path
-        and not Path(checkpoint).expanduser().exists()
-        and (not separator or family_constants(family).model_types)
-    ):
+    if is_path and not with_home(checkpoint).exists() and (not separator or family_constants(family).model_types):
         raise ModelError(f"there is no file or folder {checkpoint}; name a model's folder, or a Hub repository")
     if not separator or ("/" in checkpoint and not Path(checkpoint).exists()):
         is_hub_reachable()
@@ -206,7 +202,7 @@ def load_model(name: str, options: LoadOptions | None = None) -> Model | Predict
     path = checkpoint_path(name)
     file = _config_file(path, options)
     model_type = _model_type(file)
-    if not Path(path).expanduser().is_dir():
+    if not with_home(path).is_dir():
         # The commit: the branch may move before the rest is loaded.
         options = replace(options, revision=file.parent.name)
     declared: dict[str, FamilyConstants] = {}
@@ -231,7 +227,7 @@ def load_model(name: str, options: LoadOptions | None = None) -> Model | Predict
 
 def _config_file(path: str, options: LoadOptions) -> Path:
     """Find ``config.json`` of a local folder, or of a Hub repository in a cache with folders named by commit."""
-    folder = Path(path).expanduser()
+    folder = with_home(path)
     check_folder(folder)
     if not folder.is_dir():
         return _download_config(path, options)

@@ -23,15 +23,7 @@ from .distributed import default_device, join
 from .families import load_model
 from .gpu_decoding import decode_on_gpu
 from .loader import Loader
-from .output import (
-    default_folder,
-    device_of,
-    libraries,
-    predictions_name,
-    refuse_to_overwrite,
-    run_facts,
-    write_task,
-)
+from .output import default_folder, device_of, libraries, predictions_name, refuse_to_overwrite, run_facts, write_task
 from .plan import ScoringPlan
 from .precision import AUTO, TwoPrecisions, describe, load_in_two
 from .progress import Progress

@@ -155,12 +155,7 @@ class Loader:
 
 
 def in_threads(
-    items: Sequence[T],
-    load: Callable[[T], R],
-    *,
-    threads: int,
-    ahead: int,
-    on_error: Callable[[], None] = lambda: None,
+    items: Sequence[T], load: Callable[[T], R], *, threads: int, ahead: int, on_error: Callable[[], None] = lambda: None
 ) -> Iterator[R]:
     """Yield what `load` returns for each item, in order.
 

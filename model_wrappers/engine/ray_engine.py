@@ -8,10 +8,11 @@ which keeps them, so a killed run resumes. A last task re-checks near-ties and m
 
 from __future__ import annotations
 
+import json
 import pickle
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -54,16 +55,18 @@ def predict_on_ray(
     progress = Progress(show=config.progress)
     done = _finished(out, model, references, seeds, alone)
     remaining = [Shard(number, _SHARDS) for number in range(1, _SHARDS + 1) if number not in done]
+    folders = {*done.values()}
     with cluster(_STORE):
         with progress.bar("shards on Ray", len(remaining)) as advance:
             for files in run_tasks(_compute_shard, remaining, arguments, gpus=gpus):
                 _write(files, out)
+                folders |= {(out / name).parent for name in files}
                 advance(1)
-        collected = _read(out, (out / UNFINISHED).rglob("*.*"))
+        collected = _read(out, (path for folder in folders for path in folder.iterdir()))
         [files] = run_tasks(_merge_shards, [0], arguments, collected, gpus=gpus)
     _write(files, out)
-    for path in {(out / name).parent for name in collected}:
-        Store(path).remove()
+    for folder in folders:
+        Store(folder).remove()
     return PredictionFiles([out / name for name in files], captions_of, parts_in)
 
 
@@ -79,15 +82,16 @@ def parse_engine(engine: str) -> float:
     return gpus
 
 
-def _finished(out: Path, model: str, references: Sequence[str], seeds: Sequence[int], config: RunConfig) -> set[int]:
-    """Return the numbers of the shards of this run that an earlier call has computed."""
-    records = [RunRecord.read(path) for path in (out / UNFINISHED).glob(f"*/shard-*-of-{_SHARDS}.json")]
-    ours = model, list(references), list(seeds), str(config.data_dir), config.limit
+def _finished(
+    out: Path, model: str, references: Sequence[str], seeds: Sequence[int], config: RunConfig
+) -> dict[int, Path]:
+    """Return the folders of the shards of this run that an earlier call has computed, by their number."""
+    records = {path: RunRecord.read(path) for path in (out / UNFINISHED).glob(f"*/shard-*-of-{_SHARDS}.json")}
+    ours = [model, list(references), list(seeds), json.loads(json.dumps(asdict(config), default=str))]
     return {
-        Shard.parse(record.shard).number
-        for record in records
-        if (record.model, record.benchmarks, record.seeds, str(record.config["data_dir"]), record.config["limit"])
-        == ours
+        Shard.parse(record.shard).number: path.parent
+        for path, record in records.items()
+        if [record.model, record.benchmarks, record.seeds, record.config] == ours
     }
 
 

@@ -108,7 +108,7 @@ def predict(
         VLAssayError: an unknown name, unusable data or model, a full disk; finished work is kept.
     """
     config = RunConfig.of(config, changes)
-    folder = None if out is None else Path(out)
+    folder, seeds = None if out is None else Path(out), list(seeds)
     with join().raise_on_all_ranks():
         check_writable(folder or default_folder(""))
         if isinstance(model, str):
@@ -116,8 +116,8 @@ def predict(
     if config.engine:
         if config.shard is not None or not isinstance(model, str):
             raise ModelError("the engine ray takes a model by its name, and no shard: it cuts the run itself")
-        references = checked_references(benchmarks, list(seeds), config)
-        return predict_on_ray(model, references, folder or default_folder(model), list(seeds), config)
+        references = checked_references(benchmarks, seeds, config)
+        return predict_on_ray(model, references, folder or default_folder(model), seeds, config)
     shard = Shard.parse(config.shard) if config.shard else None
     return Job(model, benchmarks, seeds, config).predict(folder, shard=shard)
 

@@ -236,7 +236,8 @@ def make_room(keep: Store) -> None:
     by_use = sorted(_home().glob(f"*/{_MODEL_FILE}"), key=_time_of_use, reverse=True)
     total = 0
     for folder in (description.parent for description in by_use):
-        total += sum(path.stat().st_size for path in folder.glob("*.parquet"))
+        with suppress(OSError):  # another run is deleting it
+            total += sum(path.stat().st_size for path in folder.glob("*.parquet"))
         if total > _limit() * 1e9 and folder != keep.folder:
             shutil.rmtree(folder, ignore_errors=True)
 

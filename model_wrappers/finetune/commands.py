@@ -13,6 +13,7 @@ from ...hub_datasets.options import DataDir, Options, parse_options
 from ...metrics.common.command_line import data_option
 from ...metrics.common.config_file import config_option, read_config
 from ...metrics.common.errors import VLAssayError
+from ...metrics.common.storage import with_home
 from ..engine.commands import Revision, Settings, parse_settings
 from .train.config import TrainingConfig
 
@@ -105,7 +106,7 @@ def finetune(
     outcome = finetune(
         model,
         data,
-        out.expanduser(),
+        with_home(out),
         adapted,
         config=settings,
         evaluation=Evaluation(benchmarks, data_dir),

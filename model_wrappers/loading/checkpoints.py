@@ -21,7 +21,7 @@ from transformers.utils.hub import cached_file
 
 from ...hub_datasets.core.pretrained import ADAPTER, load_part, no_model_code
 from ...metrics.common.errors import ModelError
-from ...metrics.common.storage import cache_error
+from ...metrics.common.storage import cache_error, with_home
 from ...metrics.records.predictions import file_hash
 from ..engine.families import checkpoint_path, families_of
 from ..engine.protocol import LoadOptions, ModelInfo, choose
@@ -105,7 +105,7 @@ class CheckpointFiles:
     def commit(self) -> str | None:
         """The commit of a Hub repository, asked for once, as a branch may move; None for a local folder or file."""
         revision = self.options.revision
-        if Path(self.path).expanduser().exists():
+        if with_home(self.path).exists():
             if revision is not None:
                 raise ModelError(
                     f"{self.checkpoint} is a folder, which has no revision {revision!r}; leave it out, or name a "
@@ -198,8 +198,8 @@ class CheckpointFiles:
         Of a local folder or file it holds the last part of the path only, since predictions are published. Settings
         that the user chose become part of the name.
         """
-        options, path = self.options, Path(self.path).expanduser()
-        name = Path(self.checkpoint).expanduser().resolve().name if path.exists() else self.checkpoint
+        options, path = self.options, with_home(self.path)
+        name = with_home(self.checkpoint).resolve().name if path.exists() else self.checkpoint
         changed = ", ".join(f"{key}={options.settings[key]}" for key in sorted(options.settings))
         return ModelInfo(
             name=f"{name} ({changed})" if changed else name,
@@ -291,7 +291,7 @@ def folder_hash(folder: Path) -> str:
     Hidden files and the records of fine-tuning are left out.
     """
     digest = hashlib.sha256()
-    for file in sorted(path.relative_to(folder) for path in folder.rglob("*")):
+    for file in sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file()):
         if file.suffix in _LOADED and not file.parts[0].startswith(".") and file.parts[0] != _RECORDS:
             digest.update(str(file).encode() + b"\0" + bytes.fromhex(file_hash(folder / file)))
     return f"sha256:{digest.hexdigest()}"

@@ -21,11 +21,7 @@ _ARGUMENTS = {
 }
 _WORD = re.compile(r"[A-Za-z0-9_-]*")
 _HUB_NAME = re.compile(r"\w[\w-]*(\.[\w-]+)*(/\w[\w-]*(\.[\w-]+)*)?")
-_NAMES = {
-    "hf_tokenizer_name": _HUB_NAME,
-    "hf_model_name": _HUB_NAME,
-    "timm_model_name": re.compile(r"\w+(\.\w+)?"),
-}
+_NAMES = {"hf_tokenizer_name": _HUB_NAME, "hf_model_name": _HUB_NAME, "timm_model_name": re.compile(r"\w+(\.\w+)?")}
 
 
 def check_config(config: dict[str, Any]) -> None:

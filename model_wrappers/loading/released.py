@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from transformers.initialization import no_init_weights
 
 from ...metrics.common.errors import ModelError
+from ...metrics.common.storage import with_home
 from ..engine.protocol import LoadOptions
 from .checkpoints import CheckpointFiles, loading_errors, torch_dtype
 from .weight_files import load_values
@@ -58,7 +59,7 @@ def read_released(files: CheckpointFiles, source: str) -> dict[str, Any]:
     Raises:
         ModelError: no such file, a folder, a revision, another format, or a pickle that could run code.
     """
-    path = Path(files.path).expanduser()
+    path = with_home(files.path)
     if path.is_dir():
         if (path / "config.json").is_file():
             files.config((), f"a file of its authors: {source}")
@@ -134,7 +135,7 @@ def filled(
 
 def tokenizer_beside(files: CheckpointFiles, repository: str, revision: str) -> tuple[Any, str]:
     """Return the tokenizer in the folder of the file, or else of a Hub repository, and a description of it."""
-    folder = Path(files.path).expanduser().parent
+    folder = with_home(files.path).parent
     if (folder / "tokenizer_config.json").is_file():
         tokenizer = CheckpointFiles(files.family, str(folder), LoadOptions()).tokenizer()
         vocabulary = json.dumps(sorted(tokenizer.get_vocab().items())).encode()

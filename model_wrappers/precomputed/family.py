@@ -48,6 +48,7 @@ from pathlib import Path
 import numpy as np
 
 from ...metrics.common.errors import ModelError
+from ...metrics.common.storage import with_home
 from ...metrics.common.user_files import list_files
 from ...metrics.records.predictions import file_hash
 from ..engine.plan import ScoringPlan
@@ -97,7 +98,7 @@ def load(checkpoint: str, options: LoadOptions) -> PrecomputedPredictions:
         UnknownNameError: a setting or value that does not exist.
     """
     settings = choose("precomputed", options, SETTINGS)
-    path = Path(checkpoint).expanduser()
+    path = with_home(checkpoint)
     if options.revision is not None or options.dtype != LoadOptions.dtype:
         raise ModelError(f"{path.name} is read as it is: leave revision and dtype out")
     first = next(read_records(orders_of(path)[0]), None)

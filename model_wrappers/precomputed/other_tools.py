@@ -113,7 +113,7 @@ def _eval_samples(path: Path) -> Iterator[tuple[str, Any]]:
             f"its compression is unknown here ({error}): pip install zipfile-zstd, or turn it into JSON with "
             f"`inspect log convert {path.name} --to json --output-dir FOLDER`"
         ) from error
-    except zipfile.BadZipFile as error:
+    except Exception as error:  # of a damaged file each compression raises its own
         raise ValueError(str(error)) from error
 
 

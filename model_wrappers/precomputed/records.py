@@ -109,7 +109,7 @@ def _parquet(path: Path) -> Iterator[_Placed]:
     from pyarrow import parquet
 
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path.absolute()) as file:  # a colon would name a file system
             names = [name for name in file.schema_arrow.names if name in ("id", "scores", "answer", "boxes")]
             number = 0
             for batch in file.iter_batches(batch_size=1024, columns=names):

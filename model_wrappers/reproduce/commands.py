@@ -71,6 +71,7 @@ def reproduce(
         "data_dir": data_dir,
         "weights": weights,
         "options": parse_options(option, allow_missing=False),
+        "dtype": dtype,
         "ties": ties,
         "confidence": confidence,
     }
@@ -90,7 +91,7 @@ def reproduce(
             return
         if join().is_main:
             _print_published(table, models, predictions is not None, arguments["use"], weights)
-        result = reproduction.reproduce(table, models=models, out=out, seeds=drawn, dtype=dtype, **arguments)
+        result = reproduction.reproduce(table, models=models, out=out, seeds=drawn, **arguments)
     if result is None:
         return
     result.print()

@@ -11,7 +11,7 @@ from ...hub_datasets.published.inventory import Item, paper_names, read_inventor
 from ...hub_datasets.published.tables import PublishedTable, all_tables
 from ...metrics.common.documents import Markdown, Part, in_a_line, simple_table, to_markdown
 from ...metrics.common.errors import UnknownNameError, VLAssayError
-from ...metrics.common.storage import write_text
+from ...metrics.common.storage import with_home, write_text
 from ...metrics.results.compute import check_options
 from .analyses import ANALYSES, AnalysisInput, derived
 from .comparison import Reproduction
@@ -37,6 +37,7 @@ def reproduce_all(
     data_dir: str | Path | None = None,
     weights: str | Path = ".",
     options: Mapping[str, Any] | None = None,
+    dtype: str | None = None,
     ties: str | None = None,
     confidence: float = 0.95,
 ) -> list[ItemResult]:
@@ -53,6 +54,7 @@ def reproduce_all(
         data_dir: the user's own copies of the sources, a folder for each benchmark.
         weights: the folder with released answers, such as ``gpt-4v-results``.
         options: fields of the builders' configurations.
+        dtype: as for `predict`, of the models of `use`.
         ties, confidence: as for `report`.
 
     Returns:
@@ -68,9 +70,9 @@ def reproduce_all(
             known = dict.fromkeys(row.name for table in tables.values() for row in table.rows if row.run.is_model)
             raise UnknownNameError("row of the papers' tables", label, list(known))
     data = None if data_dir is None else existing_folder(data_dir)
-    folder, scanned = Path(out).expanduser(), [] if predictions is None else scan_predictions(predictions)
+    folder, scanned = with_home(out), [] if predictions is None else scan_predictions(predictions)
     arguments = {"predictions": scanned, "data_dir": data, "weights": weights, "options": options, "progress": False}
-    arguments |= {"ties": ties, "confidence": confidence}
+    arguments |= {"dtype": dtype, "ties": ties, "confidence": confidence}
     made = {name: _compare(table, folder / name, use, arguments) for name, table in tables.items()}
     compared = {name: result for name, result in made.items() if isinstance(result, Reproduction)}
     source = AnalysisInput(scanned, compared, data, options)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,8 +19,10 @@ from ...hub_datasets.core.build import sources_folder
 from ...hub_datasets.published.tables import PublishedRow, PublishedTable, get_table
 from ...hub_datasets.sources.availability import source_problems
 from ...metrics.common.errors import DataError, ModelError, PredictionsError, UnknownNameError
+from ...metrics.common.storage import with_home
 from ...metrics.common.user_files import list_files
-from ...metrics.records.predictions import read_predictions
+from ...metrics.records.predictions import file_hash, read_predictions
+from ...metrics.records.results import Result
 from ...metrics.results.compute import check_options
 from ..engine.distributed import join
 from ..engine.families import family_constants
@@ -90,11 +92,11 @@ def reproduce(
         VLAssayError: an unknown table, label or option, data that cannot be used, a full disk; or nothing to compare.
     """
     check_options(ties=ties, confidence=confidence)
-    published = get_table(table)
+    published, drawn = get_table(table), list(seeds)
     if reason := published.why_not():
         raise ModelError(f"no value of {table} can be computed here: {reason}")
     is_folder = isinstance(predictions, str | Path)
-    folder = Path(out or (is_folder and predictions) or default_folder(table)).expanduser()
+    folder = with_home(out or (is_folder and predictions) or default_folder(table))
     if published.is_statistics:
         result = compare_statistics(published, scoring.get("data_dir"), scoring.get("options"))
         result.write(folder)
@@ -114,7 +116,7 @@ def reproduce(
     for row in published.rows:
         if row.name in plans and row.name not in files and not plans[row.name].why:
             try:
-                files[row.name] = _run_row(published, row, plans[row.name], folder / row.folder, list(seeds), scoring)
+                files[row.name] = _run_row(published, row, plans[row.name], folder / row.folder, drawn, scoring)
             except ModelError as error:
                 failed[row.name] = str(error)
     models_of = {row.name for row in published.rows if row.run.is_model}
@@ -139,10 +141,16 @@ def _evaluate(
     results, comparisons = {}, []
     for row in (row for row in table.rows if row.name in files):
         row_ties = ties or _ties(row, files[row.name])
-        evaluated = report(files[row.name], parts=False, ties=row_ties, confidence=confidence)
+        evaluated = _evaluated(tuple((file, file_hash(file)) for file in files[row.name]), row_ties, confidence)
         results[row.name] = [result for result in evaluated if result.metric in table.metrics]
         comparisons += compare(table, row, results[row.name])
     return comparisons, [*remarks(results, comparisons)]
+
+
+@lru_cache(512)
+def _evaluated(files: Sequence[tuple[Path, str]], ties: str | None, confidence: float) -> Sequence[Result]:
+    """Return the results of files, given with their hashes; once for all tables that show them."""
+    return report([file for file, _ in files], parts=False, ties=ties, confidence=confidence)
 
 
 def _ties(row: PublishedRow, files: Iterable[Path]) -> str | None:
@@ -165,7 +173,7 @@ def plan_rows(
     by_label = partial(rows_named, table, required=True)
     instead = {row.name: model for label, model in (use or {}).items() for row in by_label(label)}
     rows = table.rows if models is None else [row for label in models for row in by_label(label)]
-    folder = Path(weights).expanduser()
+    folder = with_home(weights)
     return {row.name: _plan_row(row, instead.get(row.name), folder) for row in table.rows if row in rows}
 
 
@@ -212,7 +220,7 @@ def scan_predictions(folder: str | Path) -> list[ScannedPredictions]:
     Raises:
         PredictionsError: no such folder, or a damaged file.
     """
-    folder = Path(folder).expanduser()
+    folder = with_home(folder)
     if not folder.is_dir():
         raise PredictionsError(f"there is no folder {folder} to take predictions from")
     scanned = []
@@ -252,7 +260,7 @@ def _belongs_to(row: PublishedRow, model: Mapping[str, Any], plan: RowPlan) -> b
     family, separator, checkpoint = plan.model.partition(":")
     if not separator:
         family, checkpoint = model.get("family"), plan.model
-    if (path := Path(checkpoint).expanduser()).exists():
+    if (path := with_home(checkpoint)).exists():
         checkpoint = path.resolve().name
     settings = dict(plan.settings)
     if weights := settings.pop("pretrained", ""):

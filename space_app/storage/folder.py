@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...metrics.common.errors import StorageError
-from ...metrics.common.storage import sync_folder, write_atomically
+from ...metrics.common.storage import sync_folder, with_home, write_atomically
 from .protocol import TOP_FOLDERS, check_addition, check_path, folders_of, is_path, other_content
 
 
@@ -21,7 +21,7 @@ class FolderStorage:
     """
 
     def __init__(self, folder: str | Path, *, lock_timeout: float = 60.0) -> None:
-        self.folder = Path(folder).expanduser()
+        self.folder = with_home(folder)
         self._lock_timeout = lock_timeout
         self._was_there = False
 

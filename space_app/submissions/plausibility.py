@@ -55,7 +55,7 @@ def find_flags(predictions: Predictions, data: TaskData) -> list[str]:
 
 def _constant(predictions: Predictions) -> Iterator[str]:
     per_row = [numbers(_scores(row)) for row in predictions.rows]
-    spans = [(numbers.min(), numbers.max()) for numbers in per_row if len(numbers)]
+    spans = [(scores.min(), scores.max()) for scores in per_row if len(scores)]
     if not spans:
         yield "The model drew no box at all."
     elif (lowest := min(low for low, _ in spans)) == max(high for _, high in spans):
@@ -114,7 +114,7 @@ def _blind(predictions: Predictions, data: TaskData) -> Iterator[str]:
     pairs = [  # an image's index is that of its caption
         (number, image, caption)
         for number, example in enumerate(examples)
-        for image, caption in product(range(len(example.images)), range(len(example.captions)))
+        for image, caption in product(example.correct, range(len(example.captions)))
         if caption != image
     ]
     if len({number for number, _, _ in pairs}) < FEWEST_EXAMPLES:

@@ -210,13 +210,7 @@ def finish(storage: Storage) -> list[str]:
 
 
 def review(
-    storage: Storage,
-    id: str,
-    status: str,
-    reason: str,
-    by: str,
-    *,
-    now: Callable[[], datetime] = _utc_now,
+    storage: Storage, id: str, status: str, reason: str, by: str, *, now: Callable[[], datetime] = _utc_now
 ) -> Submission:
     """Set the status of a submission to one of `REVIEW_STATUSES`, for a reason of at most 500 characters.
 

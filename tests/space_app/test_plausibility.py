@@ -32,9 +32,9 @@ def predictions(examples, scores):
     """A predictions file whose scores a function gives of each example's number, image and caption."""
     rows = []
     for number, example in enumerate(examples.examples):
-        correct = list(range(len(example.images)))
-        matrix = [[float(scores(number, image, text)) for text in example.captions] for image in correct]
-        rows.append(MatchingRow(example.id, "itm", "c", list(example.images), correct, matrix))
+        images = list(example.images)
+        matrix = [[float(scores(number, image, text)) for text in example.captions] for image in range(len(images))]
+        rows.append(MatchingRow(example.id, "itm", "c", images, example.correct, matrix))
     return made(rows)
 
 
@@ -74,6 +74,8 @@ def test_honest_scores_are_not_flagged_and_those_made_from_the_labels_are(shape)
     examples = data(captions=shape[0], images=shape[1])
     assert find_flags(predictions(examples, lambda *key: is_right(examples, *key) + rng.normal(0, 0.6)), examples) == []
     assert find_flags(predictions(examples, lambda *key: rng.random()), examples) == []
+    examples_of_one_caption = data(captions=1, images=3)  # as in imagecode: no other caption that a rule could prefer
+    assert find_flags(predictions(examples_of_one_caption, lambda *key: rng.random()), examples_of_one_caption) == []
     [flag] = find_flags(predictions(examples, lambda *key: is_right(examples, *key)), examples)
     assert flag == "toy_scenes/itm: 100.0 % of the 100 examples are right, more than of any known model."
 

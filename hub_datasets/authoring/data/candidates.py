@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....metrics.common.errors import DataError
+from ....metrics.common.storage import with_home
 from .made import CANDIDATES_FILE
 from .tables import read_records
 
@@ -41,7 +42,7 @@ def read_candidates(path: str | Path) -> list[Candidate]:
     Raises:
         DataError: the file does not exist, or see `read_records`.
     """
-    path = Path(path).expanduser()
+    path = with_home(path)
     path = path / CANDIDATES_FILE if path.is_dir() else path
     if not path.is_file():
         raise DataError(f"there are no candidates in {path}; `vl-assay generate` writes such files")

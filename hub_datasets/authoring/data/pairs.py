@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....metrics.common.errors import DataError
+from ....metrics.common.storage import with_home
 from ...core.benchmarks import Task, adopt, benchmark_names
 from ...core.repository import BUILD_FILE
 from .made import image_file, relative_image
@@ -62,13 +63,13 @@ def read_pairs(
         UserWarning: tasks of a whole benchmark that have no pairs and are left out.
     """
     text = adopt(str(reference))
-    if text.partition("/")[0] in benchmark_names() or (Path(text).expanduser() / BUILD_FILE).is_file():
+    if text.partition("/")[0] in benchmark_names() or (with_home(text) / BUILD_FILE).is_file():
         if columns:
             raise DataError(f"{text} is a benchmark, whose columns are known; leave out --column {', '.join(columns)}")
         pairs = list(_benchmark_pairs(text, data_dir, options))
     else:
         tables = read_tables(text, Pair._fields, ("positive", "negative"), columns or {}, options=options)
-        in_folder = len(tables) > 1 or (Path(text).expanduser().is_dir() and not tables[0].is_made)
+        in_folder = len(tables) > 1 or (with_home(text).is_dir() and not tables[0].is_made)
         pairs = [pair for table in tables for pair in _table_pairs(table, in_folder=in_folder)]
     check_rows(text, pairs)
     return pairs

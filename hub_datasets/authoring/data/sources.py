@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....metrics.common.errors import DataError
-from ....metrics.common.storage import write_atomically
+from ....metrics.common.storage import with_home, write_atomically
 from ...core.benchmarks import adopt, benchmark_names
 from ...core.image_keys import content_key
 from ...core.images import DECODING_ERRORS, open_checked
@@ -59,7 +59,7 @@ def read_captions(
     """
     text = adopt(str(reference))
     keep = None if images is None else Path(images)
-    if text.partition("/")[0] in benchmark_names() or (Path(text).expanduser() / BUILD_FILE).is_file():
+    if text.partition("/")[0] in benchmark_names() or (with_home(text) / BUILD_FILE).is_file():
         stream = _benchmark_captions(text, data_dir, keep)
     else:
         options = {} if split is None else {"split": split}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, get_origin, get_type_hints
 
 from ....metrics.common.errors import DataError, check_known, similar
-from ....metrics.common.storage import write_text
+from ....metrics.common.storage import with_home, write_text
 from ....metrics.common.user_files import list_files, read_values
 from ...core.benchmarks import benchmark_names
 from ...core.build import data_errors
@@ -167,7 +167,7 @@ def read_tables(
     if options:
         raise DataError(f"{reference} is a file or folder, which has no {', '.join(options)}; leave the options out")
     tables = []
-    for path in _find_tables(Path(reference).expanduser()):
+    for path in _find_tables(with_home(reference)):
         rows: Sequence[Keyed] = read_rows(path)
         rows = hard_negatives(str(path), rows) if "negative" in fields else rows
         names = list(dict.fromkeys(column for _, row in rows for column in row))

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from ....metrics.common.errors import DataError, VLAssayError
+from ....metrics.common.storage import with_home
 from ....metrics.common.user_files import list_files
 from ....metrics.records.predictions import file_hash
 from ...core.benchmarks import code_hash
@@ -90,7 +91,7 @@ def source_settings(settings: Settings) -> dict[str, Any]:
 
 def _content_hash(settings: Settings) -> str:
     is_ours, data_dir = settings.is_benchmark, settings.data_dir
-    path = Path((data_dir if is_ours else settings.source) or "").expanduser()
+    path = with_home((data_dir if is_ours else settings.source) or "")
     if path.is_file():
         return file_hash(path)
     digest = hashlib.sha256(code_hash(settings.source.partition("/")[0]).encode() if is_ours else b"")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ....metrics.common.errors import DataError
-from ....metrics.common.storage import write_text
+from ....metrics.common.storage import with_home, write_text
 from ..data.made import JOURNAL_SUFFIX
 from ..data.sources import keep_image
 from ..data.tables import read_records, read_rows, write_rows
@@ -50,7 +50,7 @@ def detection_stages(settings: Settings) -> list[Stage]:
 
 def _read(settings: Settings, folder: Path) -> Result:
     """Read the pairs, and copy their images, which are named by hashes of their content."""
-    source, images = Path(settings.source).expanduser(), folder / IMAGES
+    source, images = with_home(settings.source), folder / IMAGES
     pictures = Pictures(source.parent)
 
     def copy(name: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ....metrics.common.errors import DataError, StorageError, VLAssayError, check_known
+from ....metrics.common.storage import with_home
 from ....metrics.estimation.bootstrap import check_share
 from ...core import benchmarks
 from ..config import BenchmarkConfig
@@ -66,7 +67,7 @@ class Settings(BenchmarkConfig):
     @property
     def given(self) -> str:
         """Return the name of the table of pairs in the source, see `data.made`; "" if it has only captions."""
-        path = Path(self.source).expanduser()
+        path = with_home(self.source)
         table = made_table(path) if path.is_dir() else path
         return table.name if table and table.name in MADE_FILES and table.is_file() and not self.is_benchmark else ""
 
@@ -78,7 +79,7 @@ class Settings(BenchmarkConfig):
     @property
     def public_source(self) -> str:
         """Return the source as the card names it: of a file or folder only its name."""
-        path = Path(self.source).expanduser()
+        path = with_home(self.source)
         return path.resolve().name if not self.is_benchmark and path.exists() else self.source
 
     @property

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ....metrics.common.documents import to_html
 from ....metrics.common.errors import DataError, VLAssayError, check_known
 from ....metrics.common.serving import LOOPBACK, TokenGuard, check_address, new_token
+from ....metrics.common.storage import with_home
 from ..data.made import JOURNAL_SUFFIX, REVIEWED_FILE
 from . import boxes, candidates, construction
 from .desk import Desk
@@ -46,7 +47,7 @@ def open_review(
         UnknownNameError: another page.
         DataError: the source, the journal or an image cannot be used.
     """
-    source = Path(source).expanduser()
+    source = with_home(source)
     folder = source if source.is_dir() else source.parent
     check_known("page", [page], PAGES)
     if source.name.endswith(REVIEWED_FILE):

@@ -21,6 +21,7 @@ from ....hub_datasets.toy_scenes import render
 from ....hub_datasets.toy_scenes.tasks import task_rows
 from ....hub_datasets.toy_scenes.world import Scene
 from ....metrics.common.errors import DataError, check_known
+from ....metrics.common.storage import with_home
 from .coco import coco_rows, open_coco
 from .samples import FileImages, ImageOpener, Sample
 
@@ -70,7 +71,7 @@ def read_source(
 ) -> tuple[list[Sample], ImageOpener]:
     """The samples of a source, one for each caption of an image, and its images; see `read_training_set`."""
     name, _, config = reference.partition("/")
-    path = Path(reference).expanduser()
+    path = with_home(reference)
     if options and name != TOY:
         raise DataError(f"{reference} is read as it is and has no options; leave out {', '.join(options)}")
     if name in benchmark_names() and name != TOY:

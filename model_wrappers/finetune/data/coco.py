@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ....metrics.common.errors import DataError, check_known
+from ....metrics.common.storage import with_home
 from ....metrics.common.user_files import read_values
 from .samples import FileImages, ImageOpener, Sample
 
@@ -62,7 +63,7 @@ def coco_rows(
         ) from error
     if not pairs:
         raise DataError(f"{path} has no captions in the split {split!r}")
-    roots = [path.parent, path.parent.parent] if data_dir is None else [Path(data_dir).expanduser()]
+    roots = [path.parent, path.parent.parent] if data_dir is None else [with_home(data_dir)]
     paths: dict[str, Path] = {}
     for name in dict.fromkeys(sample.image for sample in pairs):
         options = (root / inner / end for root in roots for inner in ("", "images") for end in (name, Path(name).name))

@@ -15,6 +15,7 @@ import numpy as np
 from ....hub_datasets.authoring.data.tables import check_unicode
 from ....hub_datasets.core.images import DECODING_ERRORS, decode
 from ....metrics.common.errors import DataError, ScoresError, check_known
+from ....metrics.common.storage import with_home
 from .captions import read_source
 from .hard_negatives import NEGATIVE_KINDS, POSITIVE_KINDS, add_hard_captions
 from .samples import ImageOpener, Sample
@@ -73,7 +74,7 @@ class TrainingSet:
     def summary(self) -> dict[str, Any]:
         """Reference, source and counts, for reports."""
         return {
-            "reference": Path(self.reference).name if Path(self.reference).expanduser().exists() else self.reference,
+            "reference": Path(self.reference).name if with_home(self.reference).exists() else self.reference,
             "captions": len(self.samples),
             "images": len(self.image_keys),
             "with_negative": sum(bool(sample.negatives) for sample in self.samples),

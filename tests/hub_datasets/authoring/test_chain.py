@@ -78,7 +78,9 @@ def test_the_benchmark_is_run_audited_compared_and_looked_at_by_its_folder(chain
     assert "on my_photos (itm)" in run("compare", chain / "mock:bag-of-words", chain / "mock:constant")
     monkeypatch.setattr(benchmarks, "_ADOPTED", {})  # as in a new process
     assert "give the folder of my_photos as --data-dir" in run("errors", chain / model).replace("\n", " ")
-    run("errors", chain / model, "--data-dir", folder)
+    monkeypatch.chdir(folder.parent)
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(chain / "new-home"))  # where the benchmark was never built
+    run("errors", chain / model, "--data-dir", "my_photos")
     assert "data:image" in (chain / model / "errors.html").read_text("utf-8")
 
 

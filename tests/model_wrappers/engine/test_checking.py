@@ -56,6 +56,8 @@ def test_scores_that_depend_on_the_batch_or_ignore_the_image_fail(toy):
 def test_a_model_that_follows_no_protocol_is_refused():
     with pytest.raises(ModelError, match="follows none of the protocols"):
         check(type("Nothing", (), {"info": Recorder().info})())
+    with pytest.raises(ModelError, match="does text_similarity, of which toy_scenes has no task to check"):
+        check(type("OfTexts", (), {"info": Recorder().info, "score_texts": len})())
 
 
 def test_the_command_prints_verdict_and_facts_and_fails_with_the_model(toy):

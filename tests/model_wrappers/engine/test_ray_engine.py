@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from functools import partial
+
 import numpy as np
 import pytest
 from ray_support import nodes_of_which_one_is_killed
@@ -9,6 +12,7 @@ from support import UNVERIFIED, all_scores
 
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import predict
+from vl_assay.model_wrappers.engine import ray_engine
 from vl_assay.model_wrappers.engine.ray_engine import parse_engine
 from vl_assay.model_wrappers.engine.shards import UNFINISHED
 
@@ -26,6 +30,29 @@ def test_ray_takes_no_shard_and_no_model_object(tmp_path):
     for model, changes in (("demo-clip", {"shard": "1/2"}), (object(), {})):
         with pytest.raises(ModelError, match="takes a model by its name, and no shard"):
             predict(model, "toy_scenes", out=tmp_path, engine="ray", **changes)
+
+
+def test_a_killed_run_does_not_stop_one_with_other_settings_and_continues(tmp_path, monkeypatch):
+    counts = []
+
+    def run_tasks(function, items, *shared, gpus):
+        for number, item in enumerate(items):
+            if number == 2 and not counts:
+                raise KeyboardInterrupt
+            yield function(item, *shared)
+        counts.append(len(items))
+
+    monkeypatch.setattr(ray_engine, "_SHARDS", 3)
+    monkeypatch.setattr(ray_engine, "cluster", nullcontext)
+    monkeypatch.setattr(ray_engine, "run_tasks", run_tasks)
+    run = partial(predict, "mock:bag-of-words", "toy_scenes/groups", engine="ray", limit=9, progress=False)
+    with pytest.raises(KeyboardInterrupt):
+        run(out=tmp_path)
+    counts.append("killed")
+    run(out=tmp_path, limit=8)[0].unlink()
+    assert len(run(out=tmp_path)) == 1
+    assert counts == ["killed", 3, 1, 1, 1]  # shards and merges: all of the other run, and what was left of the first
+    assert not (tmp_path / UNFINISHED).exists()
 
 
 @pytest.mark.slow

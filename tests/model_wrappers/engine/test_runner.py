@@ -198,8 +198,10 @@ def test_a_limit_takes_the_first_examples_and_everything_says_that_they_are_part
         write_model_card(tmp_path / "README.md", found)
     other = predict("mock:constant", task[1], out=tmp_path / "other", limit=5, **QUIET)
     assert "Partial:" in compare(captions, other[0], resamples=100).to_markdown()
-    with pytest.raises(ModelError, match="the limit is 0 examples; it must be 1 or more"):
+    with pytest.raises(ModelError, match="limit is 0; it must be 1 or more"):
         RunConfig(limit=0)
+    with pytest.raises(ModelError, match="workers is -1; it must be 0 or more"):
+        RunConfig(workers=-1)
 
 
 def test_blind_levels_are_computed_once_and_again_for_other_captions(toy, tmp_path, monkeypatch):

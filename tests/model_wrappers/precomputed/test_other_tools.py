@@ -132,3 +132,8 @@ def test_archives_are_bounded(tmp_path, monkeypatch):
     assert (tmp_path / "b.eval").stat().st_size < 2**12
     with pytest.raises(ModelError, match=r"samples/1.json is larger than 1,048,576 bytes"):
         list(read_records(tmp_path / "b.eval"))
+    content = bytearray((tmp_path / "b.eval").read_bytes())
+    content[30 + len("samples/1.json")] = 0xFF  # the first byte of the compressed data
+    (tmp_path / "b.eval").write_bytes(content)
+    with pytest.raises(ModelError, match=r"b\.eval cannot be read: Error -3 while decompressing data"):
+        list(read_records(tmp_path / "b.eval"))

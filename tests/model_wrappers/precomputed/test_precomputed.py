@@ -7,6 +7,7 @@ import functools
 import importlib
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from vl_assay.hub_datasets import build, load_examples, report
 from vl_assay.hub_datasets.core.benchmarks import Task
 from vl_assay.hub_datasets.core.examples import MISSING, Example, Phrase, TaskData
 from vl_assay.metrics.common.errors import ModelError
-from vl_assay.metrics.records.predictions import file_hash, read_predictions
+from vl_assay.metrics.records.predictions import file_hash, read_predictions, write_predictions
 from vl_assay.model_wrappers import LoadOptions, load_model, plan, predict
 from vl_assay.model_wrappers.engine.plan import ScoringPlan
 from vl_assay.model_wrappers.engine.results import PredictionsSource
@@ -245,6 +246,9 @@ def test_answers_of_neither_are_counted_and_wrong_whatever_is_right(run, sources
     assert (result.scores["accuracy"], result.run["no_answer"]) == (4 / 6, 2)
     assert report(path, resamples=100, ties="half")[0].scores["accuracy"] == 4 / 6
     assert "said: 2 of 6 replies name no choice, and count as wrong." in found.to_markdown()
+    other = read_predictions(path)
+    write_predictions(path, replace(other, metadata=other.metadata | {"run": {"no_answer": 2}}))
+    assert "said: 2 of 6 replies name no choice" in report(path, resamples=100).to_markdown()
     questions = task_of("tricd/vqa", sources).examples
     path = run(lines([{"id": e.id, "answer": "I cannot tell."} for e in questions]), "tricd/vqa", ending=".jsonl")
     [result] = report(path, resamples=100)

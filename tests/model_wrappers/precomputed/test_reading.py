@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -61,6 +64,12 @@ def test_comments_line_breaks_and_blanks_around_names_are_read(tmp_path):
     (tmp_path / "a.jsonl").write_text('# a comment\n{"id": "a", "answer": "yes, \\nit is"}\n\n')
     for name in ("a.csv", "a.jsonl"):
         assert [record.fields for record in read_records(tmp_path / name)] == [{"id": "a", "answer": "yes, \nit is"}]
+
+
+def test_a_relative_path_with_a_colon_is_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"id": ["a"], "answer": ["yes"]}), tmp_path / "scores:v2.parquet")
+    assert [record.fields for record in read_records(Path("scores:v2.parquet"))] == [{"id": "a", "answer": "yes"}]
 
 
 @given(text=st.text(max_size=60), ending=st.sampled_from([".csv", ".jsonl", ".json", ".parquet"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import sources_sugarcrepe
 from console import invoke
 from reproduce_support import matching, sugarcrepe_predictions, write
 
@@ -12,7 +13,8 @@ from vl_assay.hub_datasets.published.inventory import STATES, paper_names, read_
 from vl_assay.hub_datasets.published.tables import get_table
 from vl_assay.metrics.common.documents import bullets, simple_table, to_markdown
 from vl_assay.metrics.common.errors import DataError, UnknownNameError
-from vl_assay.model_wrappers.reproduce import analyses
+from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
+from vl_assay.model_wrappers.reproduce import analyses, papers
 from vl_assay.model_wrappers.reproduce.analyses import AnalysisInput
 from vl_assay.model_wrappers.reproduce.comparison import examples_of
 from vl_assay.model_wrappers.reproduce.papers import reproduce_all
@@ -72,6 +74,14 @@ def test_what_cannot_be_made_says_why(made):
     with pytest.raises(DataError, match=r"the data folder .*nowhere is not a folder"):
         reproduce_all(folder, data_dir=folder / "nowhere")
     assert "--all is of every table" in str(invoke("reproduce", "sugarcrepe-6", "--all").exception)
+
+
+def test_the_dtype_is_that_of_the_models_that_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(papers, "all_tables", lambda: {"sugarcrepe-6": get_table("sugarcrepe-6")})
+    options = sources_sugarcrepe.make(tmp_path / "data" / "sugarcrepe")
+    where = {"data_dir": tmp_path / "data", "options": options, "use": {"RN50": "mock:shuffled"}}
+    texts = [result.text for result in reproduce_all(tmp_path / "out", dtype="flaot16", **where)]
+    assert any("unknown dtype 'flaot16'" in text for text in texts)
 
 
 def test_the_document_of_the_papers_tables_and_figures_is_the_inventory():

@@ -7,7 +7,7 @@ import re
 
 import pytest
 from console import invoke
-from reproduce_support import cells_of, matching, sugarcrepe_predictions, write
+from reproduce_support import RIGHT, cells_of, matching, sugarcrepe_predictions, write
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.published.tables import all_tables, get_table
@@ -16,6 +16,18 @@ from vl_assay.model_wrappers.engine.families import FamilyConstants
 from vl_assay.model_wrappers.reproduce import reproduce as module
 from vl_assay.model_wrappers.reproduce.comparison import compare_value
 from vl_assay.model_wrappers.reproduce.reproduce import plan_rows, reproduce
+
+
+def test_predictions_that_several_tables_show_are_evaluated_once(tmp_path, monkeypatch):
+    model = {"family": "clip", "checkpoint": "openai/clip-vit-base-patch32"}
+    sugarcrepe_predictions(tmp_path / "a.parquet", **model)
+    evaluated = []
+    monkeypatch.setattr(module, "report", lambda files, **options: evaluated.append(files) or report(files, **options))
+    results = [reproduce(f"sugarcrepe-{number}", predictions=tmp_path) for number in (5, 6, 6)]
+    assert [len(files) for files in evaluated] == [1]
+    assert results[1].comparisons == results[2].comparisons
+    sugarcrepe_predictions(tmp_path / "a.parquet", right=dict.fromkeys(RIGHT, 4), **model)
+    assert {one.ours for one in reproduce("sugarcrepe-6", predictions=tmp_path).comparisons} == {1.0}
 
 
 def test_predictions_are_compared_as_worked_out_by_hand_and_every_number_has_its_source(tmp_path):

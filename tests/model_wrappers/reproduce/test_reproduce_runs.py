@@ -92,18 +92,19 @@ def test_one_run_of_hard_positives_fills_all_its_tables(tmp_path):
 
 def test_a_table_of_several_benchmarks_runs_those_whose_data_are_there(tmp_path):
     """Retrieval is drawn for each seed; without shuffles a seed changes nothing, so it is run once."""
-    data, use = tmp_path / "data", {"CLIP": MOCK}
+    data, use = tmp_path / "data", {"CLIP": MOCK, "Flava": MOCK}
     where = {"data_dir": data, "options": sources_retrieval.make(data / "retrieval"), "out": tmp_path / "out"}
-    row = "CLIP (COCO Image Shuffle)"
-    result = reproduce("aro-4", models=[row], use=use, seeds=(0, 1), progress=False, **where)
+    rows = ["CLIP (COCO Image Shuffle)", "Flava (COCO Image Shuffle)"]
+    result = reproduce("aro-4", models=rows, use=use, seeds=iter((0, 1)), progress=False, **where)
     cells = cells_of(result)
     plain, shuffled = cells["COCO, No Shuffling: Text Recall@1"], cells["COCO, Shuffle Patches (9): Text Recall@1"]
     assert (len(plain.predictions), plain.deviation) == (1, None)
     assert len(shuffled.predictions) == 2
     assert shuffled.deviation is not None
-    assert len(result.comparisons) == 16
+    assert len(result.comparisons) == 2 * 16
     # Table 6 of ARO has the same sets, and tasks of ARO itself, whose data are not here.
-    cells = cells_of(reproduce("aro-6", models=["CLIP"], predictions=tmp_path / "out", use=use))
+    runs = tmp_path / "out" / "CLIP-COCO-Image-Shuffle"
+    cells = cells_of(reproduce("aro-6", models=["CLIP"], predictions=runs, use={"CLIP": MOCK}))
     assert cells["COCO Text R@1"].ours == plain.ours
     assert cells["VG-Relation"].why == "no predictions of aro/relation"
     assert cells["ImageNet"].why.startswith("the paper does not say how it classifies")
