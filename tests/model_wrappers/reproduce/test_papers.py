@@ -13,7 +13,6 @@ from vl_assay.hub_datasets.published.inventory import STATES, paper_names, read_
 from vl_assay.hub_datasets.published.tables import get_table
 from vl_assay.metrics.common.documents import bullets, simple_table, to_markdown
 from vl_assay.metrics.common.errors import DataError, UnknownNameError
-from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
 from vl_assay.model_wrappers.reproduce import analyses, papers
 from vl_assay.model_wrappers.reproduce.analyses import AnalysisInput
 from vl_assay.model_wrappers.reproduce.comparison import examples_of
