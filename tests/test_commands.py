@@ -195,6 +195,10 @@ def test_no_command_has_more_than_fifteen_parameters_and_those_with_settings_are
     assert {name for name, each in parameters.items() if "--config" in each} == set(CONFIGURED)
 
 
+def test_the_version_is_printed_as_a_line():
+    assert re.fullmatch(r"vl-assay \d+\.\d+\.\d+\n", invoke("--version").output)
+
+
 def test_a_console_that_lacks_characters_gets_others_in_their_place(tmp_path, monkeypatch):
     console = io.TextIOWrapper(io.BytesIO(), "ascii")
     monkeypatch.setattr(sys, "stdout", console)
