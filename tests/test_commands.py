@@ -1,4 +1,4 @@
-"""The command line: what README, cards and --help show really runs, and errors are one message."""
+"""The command line: what README, cards and --help show really runs; test_mistakes.py has what is refused."""
 
 from __future__ import annotations
 
