@@ -1,4 +1,4 @@
-"""The command line: what README, cards and --help show really runs, and errors are one message."""
+"""The command line: what README, cards and --help show really runs; test_mistakes.py has what is refused."""
 
 from __future__ import annotations
 
@@ -187,6 +187,10 @@ def test_no_command_has_more_than_fifteen_parameters_and_those_with_settings_are
     parameters = {name: [parameter.opts[0] for parameter in command_of(name).params] for name in COMMANDS}
     assert {name: len(each) for name, each in parameters.items() if len(each) > 15} == {}
     assert {name for name, each in parameters.items() if "--config" in each} == set(CONFIGURED)
+
+
+def test_the_version_is_printed_as_a_line():
+    assert re.fullmatch(r"vl-assay \d+\.\d+\.\d+\n", invoke("--version").output)
 
 
 def test_a_console_that_lacks_characters_gets_others_in_their_place(tmp_path, monkeypatch):

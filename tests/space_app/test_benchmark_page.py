@@ -319,6 +319,12 @@ def test_the_model_page_and_the_document_show_the_skills_of_the_models_predictio
     assert printed in text
 
 
+def test_the_model_page_has_scores_with_their_sources(catalogue):
+    main = model.profile_html(catalogue, "demo-clip")
+    assert all(text in main for text in ("84.3", "83.4 – 85.1", "All scores on Toy Scenes"))
+    assert "SHA-256 of the predictions" in model.provenance_html(catalogue, "demo-clip")
+
+
 def test_a_profile_has_a_line_for_each_category_with_intervals_and_the_whole_comes_last():
     column = ITM._replace(benchmark="sugarcrepe", score="macro_accuracy")
 

@@ -154,7 +154,8 @@ def test_the_download_has_full_fractions_sources_and_no_formulas():
 
 
 def test_a_cell_that_a_spreadsheet_may_run_begins_with_an_apostrophe():
-    signs = ["=1+1", " =1+1", "\uff1d1+1", "+1", "-1", "@SUM(1)", "|calc", "%0a=1+1", "%3D1", "\t=1", "\u00a0=1"]
+    signs = ["=1+1", " =1+1", "\uff1d1+1", "+1", "-1", "@SUM(1)", "|calc", "%0a=1+1", "%3D1", "%x", "\t=1", "\u00a0=1"]
+    signs += ["\ta", " b"]
     rows = csv.DictReader(io.StringIO(Board(map(entry, signs)).csv([ITM])))
     assert sorted(row["model"] for row in rows) == sorted(f"'{text}" for text in signs)
 

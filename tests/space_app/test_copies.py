@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from vl_assay.metrics.records.predictions import Predictions
 from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
@@ -70,6 +71,17 @@ def test_models_trained_apart_are_no_copies_though_they_agree(alike, rows):
         assert flags(gaps, others) == []
         assert flags(np.sign(gaps), np.sign(others)) == []  # models that answer yes or no
         assert flags(np.round(gaps), np.round(others)) == []
+
+
+def test_the_correlation_that_is_told_is_spearmans_of_the_most_similar():
+    rng = np.random.default_rng(0)
+    gaps = rng.integers(1, 13, 1_000).astype(float)  # few values, so that ranks are shared
+    others = gaps + rng.choice([-1, 0, 1], 1_000, p=[0.05, 0.9, 0.05])
+    far = np.flatnonzero((gaps < 4) | (gaps > 9))[:300]
+    others[far] = 13 - gaps[far]
+    expected = spearmanr(np.delete(gaps, far), np.delete(others, far)).statistic
+    [flag] = flags(gaps, others)
+    assert flag.endswith(f"their rank correlation is {expected:.4f} on the most similar 70 % of the examples.")
 
 
 def test_a_sketch_is_of_all_ids_and_small():

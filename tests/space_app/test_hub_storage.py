@@ -73,12 +73,15 @@ def test_a_commit_that_comes_after_its_repetition_is_refused_by_the_hub():
 
 
 def test_a_refusal_that_passes_and_an_answer_that_is_no_json_are_tried_again():
-    for status in (408, 409, 412, 429, 500):
+    for status in (408, 409, 412, 425, 429, 500, 503):
         with HubStandIn(faults={"conflict": 1}) as hub:
             hub.choose = lambda values, status=status: status
-            hub.pages.append(b"<html>a proxy's page</html>")
             storage_of(hub, sleep=lambda seconds, hub=hub: hub.faults.clear()).add(TWO, "a")
-            assert (hub.pages, hub.added(REQUESTS)) == ([], dict.fromkeys(TWO, 1)), status
+            assert (hub.seen["conflict"], hub.added(REQUESTS)) == (1, dict.fromkeys(TWO, 1)), status
+    with HubStandIn() as hub:
+        hub.pages.append(b"<html>a proxy's page</html>")
+        storage_of(hub).add(TWO, "a")
+        assert (hub.pages, hub.added(REQUESTS)) == ([], dict.fromkeys(TWO, 1))
 
 
 def test_waits_grow_with_jitter_and_end_in_an_error_that_says_when():

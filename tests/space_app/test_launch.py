@@ -209,6 +209,12 @@ def test_one_checkpoint_has_one_name_in_all_papers_and_no_other_has_it():
     assert papers == {"SugarCrepe", "ARO", "Hard"}
 
 
+def test_sizes_and_data_are_those_of_sugarcrepes_table_6():
+    facts = {entry.model: (entry.parameters, entry.training_data) for entry in ENTRIES}
+    assert facts["OpenCLIP ViT-G/14"] == (2_540_000_000, "LAION 2B")
+    assert facts["GPT-4V"] == facts["Human"] == (None, "")
+
+
 def test_values_of_tricds_hidden_test_set_stand_apart_from_those_of_its_validation_set():
     tasks = {}
     for entry in ENTRIES:

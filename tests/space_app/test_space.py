@@ -18,7 +18,7 @@ from submission_support import changed
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import PredictionsError, StorageError
 from vl_assay.space_app import app
-from vl_assay.space_app.storage.records import submissions
+from vl_assay.space_app.storage.records import results_of, submissions
 from vl_assay.space_app.submissions.client import send
 from vl_assay.space_app.submissions.submissions import OPTIONS
 
@@ -34,6 +34,8 @@ def test_predictions_that_are_submitted_are_shown_with_the_figures_of_a_report(s
     assert [each["scores"] for each in receipt["results"]] == [each.scores for each in report(paths, **OPTIONS)]
     [stored] = [each for each in submissions(shared_space.storage) if each.id == receipt["id"]]
     assert stored.model["name"] == "Mock shuffled"
+    # The predictions keep the name that they have.
+    assert {each.model["name"] for each in results_of(shared_space.storage, stored)} == {"mock:shuffled"}
     entry = shared_space.catalogue.board.entry(VQA, "Mock shuffled", "recomputed")
     assert entry.value == report(paths[0], **OPTIONS)[0].scores["accuracy"]
     assert entry.source == f"submission {receipt['id']}"

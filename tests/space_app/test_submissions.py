@@ -163,6 +163,9 @@ def test_without_a_login_a_submission_is_withdrawn_replaced_and_sent_again_by_it
     again = submit(storage, [of_model(toy, 1)], {}, now=at(3))
     assert (again.id, again.status, again.key) == (first.id, "flagged", "")
     assert [each.reviewer for each in submissions(storage) if each.id == first.id] == ["a visitor without a login"]
+    assert review(storage, first.id, "accepted", "", "maintainer", now=at(4)).status == "accepted"
+    assert withdraw(storage, first.id, "", key=first.key, now=at(5)).status == "withdrawn"
+    assert submit(storage, [of_model(toy, 1)], {}, now=at(6)).status == "flagged"
 
 
 RESERVED = (
@@ -236,6 +239,7 @@ def test_predictions_that_do_not_belong_together_are_refused(toy, storage):
     vqa, other = toy.predictions("vqa", "shuffled"), toy.predictions("groups")
     for uploads, message in (
         ([], "got 0 predictions files; a submission has 1 to 50"),
+        ([vqa] * 51, "got 51 predictions files"),
         ([vqa, other], "the predictions are of 2 models, mock:shuffled and mock:bag-of-words"),
         ([vqa, shifted(vqa, lambda n, score: score / 2)], "got 2 predictions files of toy_scenes/vqa"),
         ([vqa] * 25, "file 2 has the same content as file 1; keep one"),
@@ -430,6 +434,9 @@ def test_reviews_that_say_nothing_or_of_nothing_are_refused(toy, storage):
     ):
         with pytest.raises(error, match=message):
             review(storage, *arguments)
+    for user, message in (("", "the key is not that of the submission"), ("another", "is not one of 'another'")):
+        with pytest.raises(SubmissionError, match=message):
+            withdraw(storage, id, user)
     assert storage.files == files
 
 

@@ -81,7 +81,7 @@ class VisionModelStandIn(LanguageModelStandIn):
 
 
 def faulty(fault, body):
-    """The reply with one of `QUICK_FAULTS`, or "refused"."""
+    """The reply with one of `QUICK_FAULTS`, "late" or "refused"."""
     whole = json.dumps(body).encode()
     replies = {
         "5xx": Reply(status=503, body=b"busy"),
@@ -90,6 +90,7 @@ def faulty(fault, body):
         "no choices": Reply(body=json.dumps({**body, "choices": []}).encode()),
         "cut": Reply(body=whole, cut=True),
         "dropped": Reply(dropped=True),
+        "late": Reply(body=whole, delay=15),
         "refused": Reply(status=400, body=b'{"error": "the filter refuses this"}'),
     }
     return replies.get(fault, Reply(body=whole))

@@ -120,6 +120,8 @@ def test_shares_of_rankings_and_mean_scores_are_tables_by_category(tmp_path):
     # swap: c>c_p>c_n, tied, c>c_p>c_n; replace_att: c>c_n>c_p, c_n>c_p>c, c>c_n>c_p.
     assert re.search(r"\| swap \| 66\.7 % \| .* \| 33\.3 % \| \d+\.\d – \d+\.\d \|$", rankings, flags=re.M)
     assert re.search(r"\| all \| 33\.3 % \| \d+\.\d – \d+\.\d \| 0\.0 % \|", rankings)
+    labels = [axes.get_ylabel() for axes in found.plot().axes]
+    assert labels == ["augmented accuracy, %", "brittleness, % (lower is better)"]
     means = text.partition("#### mean scores")[2]
     assert re.search(r"\| swap \| 2\.333 \| [^|]* \| 1\.667 \| [^|]* \| 1\.000 \|", means)
 

@@ -125,13 +125,14 @@ def test_checkpoints_that_would_score_nonsense_are_refused(tiny_clip, tmp_path):
         load_model(str(tmp_path / "broken"))
 
 
-def test_the_revision_of_a_folder_covers_shards_and_templates_below_it_and_no_record_of_training(tiny_clip, tmp_path):
+def test_the_revision_of_a_folder_covers_weights_and_templates_below_it_and_no_record_of_training(tiny_clip, tmp_path):
     folder = shutil.copytree(tiny_clip, tmp_path / "own")
     revisions = [load_model(str(folder)).info.revision]
     others = ("training/run.json", ".cache/tree.json", "train.py")
-    for name in (*others, "model-00002-of-00002.safetensors", "additional_chat_templates/short.jinja"):
+    loaded = ("model-00002-of-00002.safetensors", "additional_chat_templates/short.jinja", "2_Dense/model.safetensors")
+    for name in (*others, *loaded):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("{}")
         revisions.append(load_model(str(folder)).info.revision)
     assert set(revisions[: 1 + len(others)]) == {revisions[0]}
-    assert len(set(revisions)) == 3
+    assert len(set(revisions)) == 1 + len(loaded)

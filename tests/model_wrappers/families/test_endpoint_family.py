@@ -147,6 +147,13 @@ def test_whatever_a_server_does_wrong_each_question_is_answered_once_and_rightly
     assert again.metadata["run"]["sent_requests"] == 0
 
 
+def test_an_answer_that_does_not_come_within_the_timeout_is_asked_for_again(tmp_path):
+    with VisionModelStandIn(oracle, fault=lambda number, times: "late" if number == 1 else None) as server:
+        found = ask(server, tmp_path, limit=1, timeout="1")
+        assert len(server.requests) > len(server.asked)
+    assert (np.diff(scores_of(found)) < 0).all()
+
+
 def test_a_refused_request_is_no_yes_and_is_counted(tmp_path):
     with VisionModelStandIn(oracle, fault=lambda number, times: "refused" if number == 3 else None) as server:
         found = ask(server, tmp_path)

@@ -17,6 +17,7 @@ from bare_forwards import score
 from generative_classes import inputs_of
 from PIL import Image
 from tiny_models.shrink import processor_for
+from tokenizers.processors import TemplateProcessing
 
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
@@ -166,10 +167,15 @@ def test_a_checkpoint_without_a_chat_template_is_refused(folders, tmp_path):
 
 def test_a_template_that_writes_the_start_token_does_not_double_it(folders, tmp_path):
     file = shutil.copytree(folders["llava"], tmp_path / "started") / "chat_template.jinja"
-    file.write_text("<s>" + file.read_text())
-    [ids] = load({"started": file.parent}, "started").prepare_captions(["a cat"])
-    start = transformers.AutoTokenizer.from_pretrained(file.parent).bos_token_id
-    assert ids.count(start) == 1
+    tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent)
+    start = tokenizer.bos_token_id
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", start)])
+    tokenizer.save_pretrained(file.parent)
+    file.write_text((folders["llava"] / file.name).read_text())
+    for written in ("", "<s>"):
+        file.write_text(written + file.read_text())
+        [ids] = load({"started": file.parent}, "started").prepare_captions(["a cat"])
+        assert (ids[0], ids.count(start)) == (start, 1)
 
 
 def bare_choice(bare, image, captions):

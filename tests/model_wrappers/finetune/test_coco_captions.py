@@ -78,3 +78,6 @@ def test_what_cannot_be_read_is_named(coco):
     file.write_text(json.dumps({"images": twice, "annotations": []}))
     with pytest.raises(DataError, match="several images of one id"):
         read_training_set(file)
+    file.write_text('{"images": [')
+    with pytest.raises(DataError, match="cannot be read"):
+        read_training_set(file)

@@ -195,6 +195,7 @@ def test_boxes_are_sorted_by_descending_score():
         ([[], [[0, 2, 1, 1]]], [[], [1]], "is not x1, y1, x2, y2 with x1 <= x2"),
         ([[], [[0, 0, 1]]], [[], [1]], "is not x1, y1, x2, y2"),
         ([[], [[0, 0, 1, math.inf]]], [[], [1]], "inf is not a finite number"),
+        ([[], [[0, 0, 1, 1]]], [[], ["nan"]], "'nan' is not a finite number"),
     ],
 )
 def test_boxes_that_cannot_be_are_refused(boxes, scores, message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import sources_hard_positives
@@ -10,6 +11,8 @@ import sources_retrieval
 import sources_sugarcrepe
 import sources_tricd
 from console import invoke
+from hub_server import serving_hub
+from huggingface_hub import constants
 from reproduce_support import cells_of
 
 from vl_assay.hub_datasets import report
@@ -60,6 +63,18 @@ def test_a_model_that_fails_is_named_and_the_others_are_run(tmp_path):
     assert again.comparisons == result.comparisons
     with pytest.raises(DataError):  # data that cannot be used stop all models
         reproduce("sugarcrepe-6", use=use, models=["RN50"], data_dir=tmp_path / "no", progress=False)
+
+
+def test_offline_no_model_is_downloaded(tiny_clip, tmp_path, monkeypatch):
+    shutil.copytree(tiny_clip, tmp_path / "ada" / "clip")
+    sources_sugarcrepe.make(tmp_path / "sources")
+    chosen = ("--models", "RN50", "--use", "RN50=clip:ada/clip", "--data-dir", tmp_path / "sources")
+    words = (*chosen, "--option", "verify=false", "--out", tmp_path / "out")
+    with serving_hub(tmp_path, monkeypatch) as hub:
+        error = invoke("reproduce", "sugarcrepe-6", *words, "--offline").exception
+        assert "RN50: cannot load ada/clip as clip" in str(error)
+        assert (hub.revisions, hub.requests) == ([], {})
+        assert not constants.HF_HUB_OFFLINE  # the next run in this process downloads again
 
 
 def test_values_of_tricd_are_not_compared_with_those_of_the_papers_test_set(tmp_path):
