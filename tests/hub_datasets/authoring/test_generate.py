@@ -71,6 +71,13 @@ def test_a_good_model_makes_each_kind_in_the_dress_of_its_caption(good):
     assert written["usage"]["calls"] == len(requests) == len(set(requests))
 
 
+def test_the_temperatures_are_the_paper_s_and_only_the_new_concept_has_a_seed(good):
+    requests = [json.loads(request) for request in good[2]]
+    seen = {(read_request(r)[0].split("_")[0], r["temperature"], "seed" in r) for r in requests}
+    zero = {(step, 0, False) for step in ("locate", "compose", "swap", "positive")}
+    assert seen == {("concept", 1.5, True)} | zero
+
+
 def test_candidates_do_not_depend_on_concurrency_and_a_second_run_asks_nothing(tmp_path):
     with LanguageModelStandIn(lambda request, times: Reply(answer_well(request), delay=0.002)) as server:
         options = {"captions": CAPTIONS[:2], "kinds": KINDS[:2], "each": 2}
@@ -234,5 +241,12 @@ def test_the_command_plans_generates_and_says_what_is_missing(tmp_path):
         done = invoke(*arguments, *model, "--config", tmp_path / "config.yaml", "--limit", "2")
     assert "written to" in done.output
     assert [each.id for each in read_candidates(tmp_path / "out")] == ["0/swap_obj", "1/swap_obj"]
-    for wrong, why in (([], "give --model"), (["--rules", "--plan"], "leave out"), (["--model", "m"], "--base-url")):
+    without_scheme = ["--model", "m", "--base-url", "localhost:8000"]
+    for wrong, why in (
+        ([], "give --model"),
+        (["--rules", "--plan"], "leave out"),
+        (["--model", "m"], "--base-url"),
+        (without_scheme, "got 'localhost:8000'"),
+        ([*model, "--kind", "replace"], "unknown kind of candidates 'replace'"),
+    ):
         assert why in str(invoke(*arguments, *wrong).exception)
