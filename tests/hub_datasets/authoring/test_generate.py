@@ -17,7 +17,7 @@ from vl_assay.hub_datasets.authoring.generate.asking import Asker
 from vl_assay.hub_datasets.authoring.generate.generate import KINDS, generate, plan
 from vl_assay.hub_datasets.chat.calls import Stopped
 from vl_assay.hub_datasets.chat.client import Completion, Endpoint, Unanswered
-from vl_assay.metrics.common.errors import ModelError
+from vl_assay.metrics.common.errors import ModelError, UnknownNameError
 
 CAPTIONS = [
     Captioned("0", "a.jpg", "A red cat near a blue dog."),
@@ -227,6 +227,11 @@ def test_questions_are_spaced_out_by_the_rate_limit_whatever_the_threads(tmp_pat
         ask(asker, 9)
 
 
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(UnknownNameError, match=r"'replace'.*replace_obj"):
+        plan(CAPTIONS, ["replace"])
+
+
 def test_the_command_plans_generates_and_says_what_is_missing(tmp_path):
     source = tmp_path / "captions.csv"
     source.write_text("file_name,text\n" + "".join(f"{i.image},{i.caption.strip()}\n" for i in CAPTIONS))
@@ -247,6 +252,5 @@ def test_the_command_plans_generates_and_says_what_is_missing(tmp_path):
         (["--rules", "--plan"], "leave out"),
         (["--model", "m"], "--base-url"),
         (without_scheme, "got 'localhost:8000'"),
-        ([*model, "--kind", "replace"], "unknown kind of candidates 'replace'"),
     ):
         assert why in str(invoke(*arguments, *wrong).exception)
