@@ -86,13 +86,7 @@ def test_documented_commands_were_found():
     assert next(iter(DOCUMENTED)) == "vl-assay run"
 
 
-# Processes that import the package again.
-SLOW = "vl-assay corpus generate 'toy/itm/*.parquet' --kind swap_obj --out parts --workers 2"
-
-
-@pytest.mark.parametrize(
-    "command", [pytest.param(each, marks=pytest.mark.slow) if each == SLOW else each for each in DOCUMENTED], ids=str
-)
+@pytest.mark.parametrize("command", DOCUMENTED, ids=str)
 def test_documented_commands_run(command, workplace):
     result, comment = invoke(*shlex.split(command)[1:], folder=workplace), DOCUMENTED[command]
     if comment.startswith("network"):

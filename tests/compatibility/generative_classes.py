@@ -2,7 +2,8 @@
 
     python tests/compatibility/generative_classes.py [--write] [MODEL_TYPE ...]
 
-Without ``--write`` the table is printed. Needs torchvision (some image processors have no other backend) and timm.
+Without ``--write`` the table is printed. Needs torchvision (some image processors have no other backend), timm and
+num2words.
 """
 
 from __future__ import annotations

@@ -87,7 +87,8 @@ def test_the_page_has_each_class_and_those_accepted_are_found_by_their_type():
 @pytest.mark.slow
 @pytest.mark.parametrize("model_type", [model_type for model_type, _, verdict in ROWS if verdict == "yes"])
 def test_every_class_that_the_page_calls_accepted_is(model_type, tmp_path):
-    verdict = examine(model_type, tmp_path / "tiny")
-    if "torchvision" in verdict.reason:
-        pytest.skip("its image processor needs torchvision")
+    try:
+        verdict = examine(model_type, tmp_path / "tiny")
+    except ImportError as error:  # some processors need torchvision, that of SmolVLM num2words
+        pytest.skip(" ".join(str(error).split())[:100])
     assert verdict.is_accepted, verdict
