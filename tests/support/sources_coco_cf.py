@@ -5,7 +5,8 @@ import json
 from noise import write_noise
 
 PLACES = {"data": (".",), "data/images": ("images", ".")}
-PAIRS = (("236308_0", "dog", "cat"), ("236308_1", "dog", "horse"), ("71_0", "kite", "balloon"))
+# An id may be a number.
+PAIRS = (("236308_0", "dog", "cat"), ("236308_1", "dog", "horse"), (71, "kite", "balloon"))
 
 
 def records():
@@ -17,13 +18,10 @@ def records():
     ]
 
 
-def write_records(folder, rows):
-    (folder / "data").mkdir(exist_ok=True)
-    (folder / "data" / "examples.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-
-
 def make(folder):
-    write_records(folder, records())
+    (folder / "data").mkdir(exist_ok=True)
+    lines = "".join(f"{json.dumps(row)}\n" for row in records())
+    (folder / "data" / "examples.jsonl").write_text(lines, encoding="utf-8")
     names = [row[f"image_{side}"] for row in records() for side in "01"]
     write_noise([folder / "data" / "images" / f"{name}.jpg" for name in names], 20, 24)
     return {}

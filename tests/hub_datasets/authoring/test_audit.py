@@ -212,6 +212,11 @@ def test_every_card_has_its_audit_or_says_why_not():
             "No category is given away by its captions: without the image at most 55.0 % of a are right (bag of words)",
             False,
         ),
+        (
+            {f"c{number}": [1 - number / 100, 0.91] for number in range(9)},
+            "c5 (95.0 %), c6 (94.0 %) and 2 more categories can be solved",
+            True,
+        ),
     ],
 )
 def test_the_verdict_on_audits_names_what_can_be_solved_without_the_image(accuracies, text, is_warning):

@@ -9,6 +9,7 @@ from new_benchmark_support import photos
 from review_support import decide
 
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
+from vl_assay.hub_datasets.authoring.data.sources import read_captions
 from vl_assay.hub_datasets.authoring.review.review import open_review
 from vl_assay.hub_datasets.core import benchmarks
 from vl_assay.hub_datasets.core.benchmarks import adopt
@@ -55,6 +56,13 @@ def test_hard_negatives_that_people_kept_go_from_folder_to_folder(chain):
     assert {*made} <= {pair._replace(image=pair.image.rpartition("/")[2]) for pair in refined}
     assert {pair.id for pair in refined} < {pair.id for pair in reviewed}
     assert json.loads((chain / "audited" / "audit.json").read_text())["pairs"] == len(reviewed)
+
+
+def test_images_are_found_from_each_folder(chain):
+    for name in ("made", "refined"):
+        captions = read_captions(chain / name)
+        assert len({(row.image, row.caption) for row in captions}) == len(captions)
+        assert all((chain / row.image).is_file() for row in captions)
 
 
 def test_the_card_says_where_the_pairs_come_from_and_that_nobody_reviewed_them_again(chain):

@@ -17,7 +17,7 @@ from vl_assay.hub_datasets.authoring.generate.asking import Asker
 from vl_assay.hub_datasets.authoring.generate.generate import KINDS, generate, plan
 from vl_assay.hub_datasets.chat.calls import Stopped
 from vl_assay.hub_datasets.chat.client import Completion, Endpoint, Unanswered
-from vl_assay.metrics.common.errors import ModelError
+from vl_assay.metrics.common.errors import ModelError, UnknownNameError
 
 CAPTIONS = [
     Captioned("0", "a.jpg", "A red cat near a blue dog."),
@@ -69,6 +69,13 @@ def test_a_good_model_makes_each_kind_in_the_dress_of_its_caption(good):
     written = json.loads((folder / "report.json").read_text())
     assert written["made"] == dict(report.made)
     assert written["usage"]["calls"] == len(requests) == len(set(requests))
+
+
+def test_the_temperatures_are_the_paper_s_and_only_the_new_concept_has_a_seed(good):
+    requests = [json.loads(request) for request in good[2]]
+    seen = {(read_request(r)[0].split("_")[0], r["temperature"], "seed" in r) for r in requests}
+    zero = {(step, 0, False) for step in ("locate", "compose", "swap", "positive")}
+    assert seen == {("concept", 1.5, True)} | zero
 
 
 def test_candidates_do_not_depend_on_concurrency_and_a_second_run_asks_nothing(tmp_path):
@@ -220,6 +227,11 @@ def test_questions_are_spaced_out_by_the_rate_limit_whatever_the_threads(tmp_pat
         ask(asker, 9)
 
 
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(UnknownNameError, match=r"'replace'.*replace_obj"):
+        plan(CAPTIONS, ["replace"])
+
+
 def test_the_command_plans_generates_and_says_what_is_missing(tmp_path):
     source = tmp_path / "captions.csv"
     source.write_text("file_name,text\n" + "".join(f"{i.image},{i.caption.strip()}\n" for i in CAPTIONS))
@@ -234,5 +246,11 @@ def test_the_command_plans_generates_and_says_what_is_missing(tmp_path):
         done = invoke(*arguments, *model, "--config", tmp_path / "config.yaml", "--limit", "2")
     assert "written to" in done.output
     assert [each.id for each in read_candidates(tmp_path / "out")] == ["0/swap_obj", "1/swap_obj"]
-    for wrong, why in (([], "give --model"), (["--rules", "--plan"], "leave out"), (["--model", "m"], "--base-url")):
+    without_scheme = ["--model", "m", "--base-url", "localhost:8000"]
+    for wrong, why in (
+        ([], "give --model"),
+        (["--rules", "--plan"], "leave out"),
+        (["--model", "m"], "--base-url"),
+        (without_scheme, "got 'localhost:8000'"),
+    ):
         assert why in str(invoke(*arguments, *wrong).exception)

@@ -80,7 +80,9 @@ def test_captions_that_recur_everywhere_bind_no_images():
     assert len(set(groups.codes)) == 20
 
 
-def test_too_few_images_are_refused():
+def test_no_pairs_and_too_few_images_are_refused():
+    with pytest.raises(DataError, match="no pairs came"):
+        audit([], "nothing")
     with pytest.raises(DataError, match="4 independent images, and 5 are the least"):
         held_out_gaps(clean_pairs(8, 0), "words")
 

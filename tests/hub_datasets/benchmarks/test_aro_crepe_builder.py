@@ -5,10 +5,19 @@ import re
 import pytest
 from builder_support import Small, card_table
 
-from vl_assay.hub_datasets.aro_crepe.builder import make_negatives
+from vl_assay.hub_datasets.aro_crepe.builder import CONFIG_NAMES, make_negatives
 from vl_assay.metrics.common.errors import DataError
 
 CAPTIONS = ["A red cat on a big table.", "a dog next to a small blue car", "Green."]
+
+
+@pytest.mark.parametrize("name", CONFIG_NAMES)
+def test_a_negative_has_the_first_capital_and_the_full_stop_of_its_caption(name):
+    for caption, made in zip(CAPTIONS, make_negatives(name, CAPTIONS, 0), strict=True):
+        if made is not None:
+            assert made[0] != caption
+            assert made[0][:1].isupper() == caption[:1].isupper()
+            assert made[0].endswith(".") == caption.endswith(".")
 
 
 def test_each_kind_changes_what_it_should():

@@ -114,6 +114,14 @@ def test_every_way_to_replace_an_entry_is_found_with_places_that_give_the_positi
 
 
 @pytest.mark.parametrize(
+    ("caption", "positive"),
+    [("gray cat", "grey cat"), ("red cat", "crimson dog"), ("big red cat", "large crimson cat"), ("", "")],
+)
+def test_a_positive_that_no_single_line_of_the_lexicon_gives_has_no_origin(caption, positive):
+    assert find_origin(caption, positive) is None
+
+
+@pytest.mark.parametrize(
     ("captions", "expected"),
     [
         (("cat in box", "cat within box", "cat out of box"), []),

@@ -132,9 +132,6 @@ def test_a_build_of_one_configuration_of_sugarcrepe_pp_is_scored_with_images_and
     assert [file.name for file in files] == ["sugarcrepe_pp.swap_att.parquet", "sugarcrepe_pp.tot+swap_att.parquet"]
 
 
-NEGBENCH, SVO, SOLUTIONS = "COCO_val_mcq_llama3.1_rephrased.csv", "svo_probes.csv", "solutions/sim_solution.csv"
-
-
 def test_both_parts_of_aro_are_evaluated_with_the_papers_averages(small, tmp_path):
     copy = small("aro")
     files = predict(

@@ -15,6 +15,7 @@ from vl_assay.hub_datasets.sugarcrepe.v2 import IDS, TEXTS, texts_hash
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.metrics.records.schema import MatchingRow
+from vl_assay.metrics.results.compare import compare as compare_files
 from vl_assay.model_wrappers import predict
 
 
@@ -76,7 +77,8 @@ def test_a_report_shows_both_from_the_same_predictions(tmp_path):
     others = [f"{name}/{10_000 + n}" for name in CATEGORIES for n in range(40)]
     rows = itm_rows(rng, [*sorted(IDS), *others])
     blind = {"sugarcrepe_itm": {"accuracy": 0.51, "per_category": {}}}
-    path = write_itm(tmp_path / "sugarcrepe.itm.parquet", rows, blind={}, blind_parts={"v2": blind})
+    run = {"truncated_captions": 1_597}
+    path = write_itm(tmp_path / "sugarcrepe.itm.parquet", rows, blind={}, blind_parts={"v2": blind}, run=run)
     whole, part = found = report(path, resamples=100)
     assert [each.benchmark["task"] for each in found] == ["itm", "v2"]
     assert (whole.scores["n"], part.scores["n"]) == (len(rows), len(IDS))
@@ -85,13 +87,17 @@ def test_a_report_shows_both_from_the_same_predictions(tmp_path):
     assert set(part.scores["per_category"]) == {id.split("/")[0] for id in IDS}
     assert part.predictions == whole.predictions
     assert (part.blind, whole.blind) == (blind["sugarcrepe_itm"], {})
-    assert "sugarcrepe (v2)" in found.to_markdown()
+    # How many captions of the part were cut is not known.
+    assert (whole.run, part.run) == (run, {})
+    assert ["1,597" in text for text in found.to_markdown().split("### a on sugarcrepe (")[1:]] == [True, False]
     other = write_itm(tmp_path / "b.parquet", itm_rows(rng, [row.id for row in rows]), model="b")
     assert [table.title for table in report([path, other], resamples=100).overview][-1].startswith("sugarcrepe (v2)")
     assert len(found.per_example()) == len(rows)
     compared = compare(path, other, resamples=100, permutations=100)
     assert {each.task for each in compared.differences} == {"itm", "v2"}
     assert [len(files) for files in compared.files.values()] == [1, 1]
+    # The part changes nothing in the verdict on the whole.
+    assert compared.verdicts[0] == compare_files(path, other, resamples=100, permutations=100).verdict
 
 
 def test_of_some_configurations_or_examples_the_part_is_theirs(tmp_path):

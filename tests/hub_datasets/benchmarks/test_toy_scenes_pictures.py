@@ -35,6 +35,13 @@ def test_things_that_differ_in_one_value_look_different(kind):
     assert len(pictures) == len(values)
 
 
+def test_a_thing_inside_another_is_drawn_on_top():
+    inner = Thing("circle", "red", "small", "plain", 64, 64)
+    outer = Thing("square", "blue", "big", "plain", 64, 64)
+    alone = render(Scene((inner,))).getpixel((64, 64))
+    assert {render(Scene(order)).getpixel((64, 64)) for order in ((inner, outer), (outer, inner))} == {alone}
+
+
 def test_a_png_carries_its_scene_and_another_format_does_not():
     scene = sample_episode(0, "test", 0).scene
     image = Image.open(io.BytesIO(to_png(scene)))

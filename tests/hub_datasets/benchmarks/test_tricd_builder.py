@@ -9,7 +9,7 @@ from cases import read_cases
 from vl_assay.hub_datasets.authoring.text.questions import caption_question
 from vl_assay.metrics.common.errors import DataError
 
-GROUNDING, VQA = "TRICD_grounding_val.json", "TRICD_VQA_val.json"
+GROUNDING = "TRICD_grounding_val.json"
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Steps over a training set: planted copies of a benchmark are found at their rows, and candidates are the rules'."""
 
 import json
+import pickle
 from collections import Counter
 from itertools import pairwise
 
@@ -101,7 +102,7 @@ def search(data, caption, folder):
     """What is found of a benchmark in a training set of one caption."""
     folder.mkdir()
     pq.write_table(pa.table({"caption": [caption]}), folder / "corpus.parquet")
-    step = search_step([data], 1.0, "caption", None)
+    step = pickle.loads(pickle.dumps(search_step([data], 1.0, "caption", None)))  # as other processes receive it
     return summarise([data], list(run(find_shards([str(folder)]), step, folder / "out")))
 
 

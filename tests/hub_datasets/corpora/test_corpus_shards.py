@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import pickle
 import sys
 import tarfile
 from functools import partial
@@ -15,6 +16,7 @@ import pytest
 from console import invoke
 from ray_support import import_ray, nodes_of_which_one_is_killed
 
+from vl_assay.hub_datasets.corpora.candidates import candidate_step
 from vl_assay.hub_datasets.corpora.shards import Step, find_shards, read_rows, run
 from vl_assay.metrics.common.errors import DataError, StorageError, VLAssayError
 
@@ -111,6 +113,11 @@ def test_processes_give_what_one_process_gives(corpus, tmp_path):
         outcomes = run(find_shards([corpus]), step(), tmp_path / f"{workers}", workers=workers)
         assert sorted(outcome.shard for outcome in outcomes) == sorted(find_shards([corpus]))
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
+
+
+def test_the_step_that_makes_candidates_can_be_sent_to_processes():
+    made = candidate_step(["swap_obj"], "caption")
+    assert pickle.loads(pickle.dumps(made)).settings == made.settings
 
 
 def test_parts_give_what_one_run_gives(corpus, tmp_path):

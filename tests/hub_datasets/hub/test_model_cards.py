@@ -11,7 +11,7 @@ from huggingface_hub import ModelCard, parse_eval_result_entries
 from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from report_support import declared
+from report_support import declared, matching, write
 
 from vl_assay.hub_datasets import get_benchmark, report, write_model_card
 from vl_assay.hub_datasets.hub.model_cards import eval_result_entries, eval_results
@@ -295,6 +295,14 @@ def test_the_command_writes_the_card_next_to_the_report(predictions, tmp_path, m
         assert result.exit_code == 0
         assert f"model card {path}: {outcome}" in result.output
     assert entries_of(path) == eval_results(report(predictions / "sugarcrepe.parquet"), "me")
+
+
+def test_predictions_of_two_models_are_refused_before_anything_is_computed(predictions, tmp_path):
+    other = write(tmp_path / "other.parquet", matching([[1, 0]] * 4), model="other")
+    command = ["report", str(predictions), str(other), "--out", str(tmp_path / "out")]
+    result = invoke(*command, "--model-card", str(tmp_path / "README.md"))
+    assert "results of 2 models" in str(result.exception)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_report_whose_reader_leaves_early_is_written_whole(predictions, tmp_path):

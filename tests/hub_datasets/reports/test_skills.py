@@ -190,6 +190,13 @@ def test_the_document_has_each_tasks_skills_and_the_benchmarks_without():
     assert f"Without a skill: {', '.join(without)}." in text
 
 
+def test_the_command_prints_the_verdict_first(tmp_path):
+    rows = pairs("add_obj", [RIGHT] * 40) + pairs("add_att", [WRONG, RIGHT] * 20, "other")
+    path = write(tmp_path / "itm.parquet", rows, "toy_scenes", "itm")
+    text = invoke("skills", str(path)).output
+    assert " ".join(text.split()).index("is strongest in object") < text.index("┃")
+
+
 CAUTIONED = [name for name in benchmark_names() if get_benchmark(name).caution]
 
 

@@ -1,5 +1,6 @@
 """Source files of builders: found, verified and checked; boxes and crops of images."""
 
+import hashlib
 import io
 
 import numpy as np
@@ -34,6 +35,17 @@ def test_a_field_of_another_type_is_an_error_that_names_file_row_and_field(field
 def test_the_error_of_a_missing_field_names_the_fields_that_are_there():
     with pytest.raises(DataError, match=r"row 0: caption is None.*the fields are count"):
         check_rows([("row 0", {"count": 1})], SCHEMA, "f")
+
+
+@pytest.mark.parametrize("kind", ["sha256", "md5"])
+def test_a_local_file_is_verified_by_its_checksum_unless_that_is_left_out(tmp_path, kind):
+    file = SourceFile("a.txt", checksum=f"{kind}:{hashlib.new(kind, b'released').hexdigest()}")
+    (tmp_path / "a.txt").write_bytes(b"released")
+    assert file.read(tmp_path) == (b"released", str(tmp_path / "a.txt"))
+    (tmp_path / "a.txt").write_bytes(b"altered")
+    with pytest.raises(DataError, match=rf"a\.txt has {kind[:2].upper()}.*verify=False"):
+        file.read(tmp_path)
+    assert file.read(tmp_path, verify=False)[0] == b"altered"
 
 
 def test_the_error_of_a_source_names_the_folder_that_was_given_and_the_places_in_it(tmp_path):

@@ -86,6 +86,7 @@ def test_phrase_ids_are_whole_numbers_of_any_type_and_rows_may_come_from_arrow_o
         (0, 2, {"phrase_ids": [2.0**53]}, r"whole number from 0 to 9007199254740991.*row 2"),
         (0, 0, {"scores": [1]}, r"predictions have 2 boxes, 1 scores, 2 phrase_ids in row 0 .*must be equal"),
         (0, 1, {"boxes": None}, r"boxes of the predictions are of type NoneType in row 1 .*empty list"),
+        (0, 3, {"labels": []}, r"predictions have the unknown key 'labels' in row 3 .*just boxes, scores, phrase_ids"),
     ],
 )
 def test_what_is_invalid_is_rejected_and_named(side, row, changes, message):
@@ -107,6 +108,8 @@ def test_what_is_invalid_is_rejected_and_named(side, row, changes, message):
             "got 3 rows of predictions for 4 rows of references; pass one of",
         ),
         (SIDES[0][0], SIDES[1], "xyxy", ScoresError, "the predictions are one dict; pass a list with one mapping per"),
+        (SIDES[1], SIDES[1], "xyxy", ScoresError, r"predictions lack scores in rows 0.*just boxes, scores, phrase_ids"),
+        ([SIDES[0][0], []], SIDES[1][:2], "xyxy", ScoresError, r"predictions are of type list in row 1 \(1 of 2 rows"),
         (*SIDES, ["xyxy", "xywh"], ScoresError, "pass 'xyxy' or 'xywh', or a mapping that gives one of them to each"),
         (*SIDES, {"predictions": "xyxy"}, ScoresError, "pass 'xyxy' or 'xywh', or a mapping that gives one of them"),
         (*SIDES, "cxcywh", UnknownNameError, r"unknown box format .*; known: xyxy, xywh"),

@@ -191,6 +191,7 @@ KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]
         ({"phrase_keys": KEYS[:1]}, "got 1 phrase_keys for 2 rows; pass for each row a mapping from phrase id"),
         ({"phrase_keys": [KEYS[0], ["cat"]]}, "no mapping in row 1"),
         ({"phrase_keys": [KEYS[0], {1: "cat"}]}, "phrase 2 of row 1 has no key in phrase_keys; give every phrase"),
+        ({"phrase_keys": [{1: "cat", 2: None}, KEYS[1]]}, "phrase 2 of row 0 has no key in phrase_keys"),
         ({"phrase_keys": [{1.5: "cat"}, KEYS[1]]}, r"row 0 cannot be read .1.5 is not a phrase id\); map whole phrase"),
     ],
 )

@@ -56,6 +56,7 @@ def test_scores_are_what_the_definition_says(ties, case):
         (torch.zeros(1, 2, requires_grad=True), [0], r"cannot be read as numbers.*\.detach\(\)"),
         ([[1, 2], [3, 4]], [0], r"shape \(1,\) for 2 examples; pass one index per example"),
         ([[1, 2], [3, 4]], [0, 2], r"caption is 2 in row 1 \(1 of 2 rows.*whole number from 0 to 1"),
+        ([[1, 2], [3, 4]], [-1, 0], r"caption is -1 in row 0"),
         ([[1, 2], [3, 4]], [0, None], r"caption is nan in row 1"),
     ],
 )

@@ -156,9 +156,11 @@ def test_examples_that_one_model_lacks_or_that_are_in_no_score_are_in_no_differe
     assert comparison.differences[0].unscored == 4
     assert comparison.differences[0].result["n"] == 5
     assert "4 examples lack their image in a file" in comparison.to_markdown()
-    [difference] = compare(*random_predictions(tmp_path, "aro", "relation"), **QUICK).differences
+    comparison = compare(*random_predictions(tmp_path, "aro", "relation"), **QUICK)
+    [difference] = comparison.differences
     assert (difference.left_out, difference.result["n"]) == ({"symmetric relation": 8}, 16)
     assert set(difference.result["per_category"]) == {"on", "riding"}
+    assert "8 examples are in no score: symmetric relation" in comparison.to_markdown()
 
 
 ROWS = matching([[2, 1]] * 6)

@@ -105,8 +105,9 @@ def test_words_that_go_with_errors_are_found_within_their_category(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "metrics", "margins", "expected"),
     [
-        (groups([[[3, 1], [2, 4]], [[3, 2], [4, 5]], [[1, 1], [0, 2]]]), {"group_match": {}}, [1, -1, 0],
-         ["right", "wrong", "tie"]),
+        # Of the last group the captions of an image are tied, and the images of a caption are confused.
+        (groups([[[3, 1], [2, 4]], [[3, 2], [4, 5]], [[1, 1], [0, 2]], [[1, 1], [2, 3]]]), {"group_match": {}},
+         [1, -1, 0, -1], ["right", "wrong", "tie", "wrong"]),
         (retrieval([[3, 1, 2], [5, 1, 4], [0, 0, 7]]), {"retrieval_recall": {"pool": "shared", "ks": [1]}},
          [1, -4, 7], ["right", "wrong", "right"]),
         (answers([2.0, -3.0, 0.0, -1.0]), {"yes_no_f1": {}}, [2, -3, 0, 1],
