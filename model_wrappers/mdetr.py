@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from PIL import Image
 from scipy.special import softmax
 from torch import Tensor, nn
 from transformers import DetrConfig, DetrImageProcessorPil, ResNetBackbone, ResNetConfig, RobertaConfig, RobertaModel
@@ -136,6 +137,18 @@ class Mdetr(nn.Module):
 
 class MdetrDetector(TextDetector):
     """MDETR as a detector of phrases."""
+
+    def prepare_image(self, image: Image.Image) -> np.ndarray:
+        """Return pixel values (3, height, width), float32, with sides by the rule of the authors' `transforms.resize`.
+
+        Where the longer side reaches its limit, `transformers` gives one that is up to some pixels longer or shorter.
+        """
+        limits = self._image_processor.size
+        shorter, longer = sorted(image.size)
+        side = min(limits.shortest_edge, round(limits.longest_edge * shorter / longer))
+        width, height = (side if each == shorter else int(side * each / shorter) for each in image.size)
+        size = {"height": height, "width": width}
+        return self._image_processor(image.convert("RGB"), size=size, return_tensors="np")["pixel_values"][0]
 
     def see(self, images: Sequence[np.ndarray]) -> Sequence[Tensor]:
         """Return the projected map of the backbone."""

@@ -140,7 +140,7 @@ def test_captions_are_cleaned_where_xvlm_ranks_alone(folders):
 
 # The shorter side becomes 800 pixels, unless the longer one would be more than 1,333, as of the first images.
 @pytest.mark.parametrize(
-    ("context", "sizes"), [("caption", ((62, 6), (6, 62), (62, 6))), ("phrase", ((40, 30),))], ids=["caption", "phrase"]
+    ("context", "sizes"), [("caption", ((80, 8), (8, 80), (80, 8))), ("phrase", ((40, 30),))], ids=["caption", "phrase"]
 )
 def test_boxes_of_mdetr_are_those_written_down_one_image_and_text_at_a_time(context, sizes, folders):
     rng = np.random.default_rng(0)
