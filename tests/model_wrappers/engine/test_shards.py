@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import tiny_models
+from console import invoke
 from sources_sugarcrepe import make_sugarcrepe
 from support import UNVERIFIED, Recorder
 
@@ -68,7 +69,10 @@ def test_shards_of_which_some_were_lost_give_the_scores_of_one_run(clip_shards, 
         merge(shards, out=tmp_path / "merged", progress=False)
     for found in (3, 2):
         shutil.copytree(finished[1] / str(found), shards / str(found))
-    merged = merge(shards, out=tmp_path / "merged", progress=False)
+    result = invoke("merge", shards, "--out", tmp_path / "merged", folder=tmp_path)
+    assert result.exit_code == 0, result.exception
+    merged = [tmp_path / "merged" / f"sugarcrepe.{name}.parquet" for name in ("add_att", "swap_obj")]
+    assert all(str(file) in result.stdout for file in merged)
     whole = predict(f"clip:{tiny_clip}", TASKS, out=tmp_path / "whole", **options(folder))
     assert_same(merged, whole)
     assert [read_predictions(file).metadata["run"]["rechecked_pairs"] for file in (*merged, *whole)] == [
