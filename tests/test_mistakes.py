@@ -44,6 +44,10 @@ def test_an_audit_that_could_not_be_written_is_not_begun(tmp_path, monkeypatch):
         ),
         ("run demo-clp", "unknown model 'demo-clp'. Did you mean 'demo-clip'"),
         ("run toy_scenes", "toy_scenes is a benchmark; the model comes first"),
+        (
+            "check clip:openai/clip-vit-base-patch32",
+            r"cannot load \S* as clip: it was not down.* the Hub cannot be reached",
+        ),
         ("run clip:./nowhere", "there is no file or folder ./nowhere"),
         ("run ~nosuchuser/model", "there is no file or folder ~nosuchuser/model"),
         ("run demo-clip ~nosuchuser/data", "there is no folder ~nosuchuser/data"),

@@ -38,10 +38,7 @@ _PREPROCESSING = (
 _LOADED = (".json", ".txt", ".model", ".safetensors", ".bin", ".jinja", ".spm", ".codes", ".tokenizer", ".tiktoken")
 _RECORDS = "training"
 # The errors that `transformers` raises for checkpoints that are missing or damaged.
-_ERRORS = (
-    *(OSError, ValueError, RuntimeError, KeyError, EOFError, TypeError, AttributeError),
-    *(SafetensorError, RevisionResolutionError),
-)
+_ERRORS = (OSError, ValueError, RuntimeError, KeyError, EOFError, TypeError, AttributeError, SafetensorError)
 
 
 def load_checkpoint(
@@ -247,6 +244,13 @@ def loading_errors(checkpoint: str, family: str) -> Iterator[None]:
     try:
         with no_model_code():
             yield
+    except ModelError:
+        raise
+    except RevisionResolutionError as error:
+        raise ModelError(
+            f"cannot load {checkpoint} as {family}: it was not downloaded before, and the Hub cannot be reached; "
+            "connect, or name a folder"
+        ) from error
     except ImportError as error:
         raise ModelError(
             f"{checkpoint} needs a library that is not installed ({str(error).strip().splitlines()[0]}): most often "

@@ -32,7 +32,9 @@ def handler(blocks, name):
     return found
 
 
-def test_without_a_space_there_is_no_login_and_no_name(tmp_path):
+def test_without_a_space_there_is_no_login_and_no_name(tmp_path, monkeypatch):
+    for name in ("SPACE_ID", "OAUTH_CLIENT_ID"):  # of the Space that other tests of this file share
+        monkeypatch.delenv(name, raising=False)
     blocks = app.build(Catalogue(open_storage(str(tmp_path))))
     assert not any(isinstance(block, gr.LoginButton) for block in blocks.blocks.values())
     assert login.sender(profile("ada"), gr.OAuthToken("hf_adas_own_token", "", 0)) == ""

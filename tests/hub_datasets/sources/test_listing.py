@@ -82,7 +82,8 @@ def test_sources_of_a_copy_are_found_ready(name, tmp_path, no_network):
     assert {config: found[config] for config in by_default} == dict.fromkeys(by_default, READY)
 
 
-def test_a_folder_that_lacks_the_sources_is_told_with_a_drawing_of_what_belongs_there(coco, tmp_path):
+def test_a_folder_that_lacks_the_sources_is_told_with_a_drawing_of_what_belongs_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))  # without what other tests have built
     problems = source_problems(["mmvp_vlm", "crepe", "hard_positives"], data_dir=tmp_path)
     [full] = source_problems(["eqben"], data_dir=tmp_path, options={"full": True}).values()
     assert "\n├── private_info_global.json" in str(full)

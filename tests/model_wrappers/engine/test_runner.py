@@ -229,5 +229,5 @@ def test_a_config_and_keywords_make_the_same_run(toy, tmp_path):
     assert [fact["benchmark"]["options"]["seed"] for fact in facts] == [3, 3]
     with pytest.raises(TypeError, match="batchsize"):
         predict("mock:constant", "toy_scenes/vqa", batchsize=2)
-    with pytest.raises(ModelError, match="the batch size is 0"):
+    with pytest.raises(ModelError, match="batch_size is 0"):
         RunConfig(batch_size=0)

@@ -91,6 +91,7 @@ def test_the_reference_tells_of_every_class_of_transformers_which_family_takes_i
 
 
 @pytest.mark.filterwarnings("error::UserWarning")
+@pytest.mark.filterwarnings("ignore:Please use the new API settings to control TF32")  # torch 2.9
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_a_score_is_that_of_a_bare_forward_in_a_batch_and_alone(name, settings, folders, images):
     model = load(name, folders[name], settings=settings)
