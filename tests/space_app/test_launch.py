@@ -59,7 +59,7 @@ def assert_same(now, kept, place=""):
         for one, other in zip(now, kept, strict=True):
             assert_same(one, other, place)
     elif isinstance(kept, float):
-        tolerance = 1e-4 if place.endswith("_interval") else 1e-9
+        tolerance = 1e-4 if "_interval" in place else 1e-9
         assert now == pytest.approx(kept, rel=0, abs=tolerance, nan_ok=True), (place, MAKE)
     else:
         assert now == kept, (place, MAKE)
