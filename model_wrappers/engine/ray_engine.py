@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import pickle
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from ...hub_datasets.core.ray_cluster import cluster, run_tasks
 from ...hub_datasets.reports.evaluation import captions_of, parts_in
@@ -87,12 +88,17 @@ def _finished(
 ) -> dict[int, Path]:
     """Return the folders of the shards of this run that an earlier call has computed, by their number."""
     records = {path: RunRecord.read(path) for path in (out / UNFINISHED).glob(f"*/shard-*-of-{_SHARDS}.json")}
-    ours = [model, list(references), list(seeds), json.loads(json.dumps(asdict(config), default=str))]
+    ours = model, list(references), list(seeds), _without_batching(json.loads(json.dumps(asdict(config), default=str)))
     return {
         Shard.parse(record.shard).number: path.parent
         for path, record in records.items()
-        if [record.model, record.benchmarks, record.seeds, record.config] == ours
+        if (record.model, record.benchmarks, record.seeds, _without_batching(record.config)) == ours
     }
+
+
+def _without_batching(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that results depend on, so that a killed run may continue with smaller batches."""
+    return {name: value for name, value in config.items() if name not in ("batch_size", "workers")}
 
 
 def _compute_shard(shard: Shard, arguments: bytes) -> _Files:

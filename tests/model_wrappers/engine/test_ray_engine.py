@@ -50,7 +50,7 @@ def test_a_killed_run_does_not_stop_one_with_other_settings_and_continues(tmp_pa
         run(out=tmp_path)
     counts.append("killed")
     run(out=tmp_path, limit=8)[0].unlink()
-    assert len(run(out=tmp_path)) == 1
+    assert len(run(out=tmp_path, batch_size=5, workers=0)) == 1
     assert counts == ["killed", 3, 1, 1, 1]  # shards and merges: all of the other run, and what was left of the first
     assert not (tmp_path / UNFINISHED).exists()
 
